@@ -1,0 +1,1 @@
+//! The configuration of Fairlane: model, loader, diagnostics and JSON schema.

@@ -1,0 +1,1 @@
+//! An embedded OpenAI-compatible backend, so that Fairlane can be tried with nothing else running.

@@ -1,0 +1,1 @@
+//! The wire: accepting connections, timing them, and refusing what a proxy must not pass on.

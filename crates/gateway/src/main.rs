@@ -1,0 +1,3 @@
+//! The `fairlane` command.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! Backends: which one, forwarding to it, and what happens when it fails.

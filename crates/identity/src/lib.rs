@@ -1,0 +1,1 @@
+//! API keys to hashed identities, tenants, and client addresses behind trusted proxies.

@@ -1,0 +1,1 @@
+//! Exact token buckets: one decision takes several charges, all or none.

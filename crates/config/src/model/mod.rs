@@ -1,0 +1,65 @@
+//! The configuration as structs: one file per section, fields named as the keys, defaults as documented.
+//!
+//! The doc comment of a field is what an editor shows for its key, so it is written for the operator.
+
+mod api_keys;
+mod backend;
+mod fair_queuing;
+mod identity;
+mod limit;
+mod rate_limiting;
+mod server;
+mod timeouts;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub use api_keys::{ApiKey, ApiKeys, AuthMode, KeyMaterial};
+pub use backend::{Auth, Backend, Health};
+pub use fair_queuing::{FairQueuing, TenantDimension, Weight};
+pub use identity::{Identity, Tier};
+pub use limit::{DimensionLimit, Limit, RequestRate};
+pub use rate_limiting::{Limits, RateLimiting, Storage};
+pub use server::{Admin, Log, LogFormat, LogLevel, Server, ServerTimeouts};
+pub use timeouts::{RequestTimeouts, StandardTimeouts, StreamingTimeouts, Timeouts};
+
+/// The largest amount of any rate or capacity: what the buckets count exactly.
+pub(crate) const MOST: u64 = 1_000_000_000_000;
+
+/// The largest bound on things held in memory.
+pub(crate) const MOST_HELD: usize = 1_000_000_000;
+
+/// The largest weight.
+pub(crate) const MOST_WEIGHT: u32 = 1_000_000;
+
+/// The configuration of the Fairlane gateway.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(title = "Fairlane configuration")]
+pub struct GatewayConfig {
+    /// Where and how the gateway listens.
+    #[serde(default)]
+    pub server: Server,
+    /// The admin plane: health, metrics, queues, effective configuration.
+    #[serde(default)]
+    pub admin: Admin,
+    /// The servers that answer the requests, at least one. Among the healthy ones that serve the model, one is
+    /// chosen by weight.
+    #[schemars(length(min = 1))]
+    pub backends: Vec<Backend>,
+    /// What the gateway writes to its standard error.
+    #[serde(default)]
+    pub log: Log,
+    /// How long the gateway waits for backends.
+    #[serde(default)]
+    pub timeouts: Timeouts,
+    /// How users, teams and keys become tenants.
+    #[serde(default)]
+    pub identity: Identity,
+    /// The keys that callers show, as `Authorization: Bearer` or `x-api-key`.
+    #[serde(default)]
+    pub api_keys: ApiKeys,
+    /// Limits, and what happens to requests beyond them.
+    #[serde(default)]
+    pub rate_limiting: RateLimiting,
+}

@@ -1,0 +1,85 @@
+use std::num::NonZeroUsize;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{DimensionLimit, FairQueuing, Limit, MOST_HELD};
+use crate::values::{AddressRange, ModelPattern, Name};
+
+/// Limits, and what happens to requests beyond them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct RateLimiting {
+    /// Whether anything is limited. Absent: true if `limits` is given, else false.
+    pub enabled: bool,
+    /// Where the buckets are.
+    pub storage: Storage,
+    /// Addresses or CIDRs of clients that no limit counts.
+    pub whitelist: Vec<AddressRange>,
+    /// Ids of keys that no identity limit counts (`global`, `per_client` and `per_backend` still do).
+    #[schemars(extend("examples" = [["k1"]]))]
+    pub bypass_keys: Vec<String>,
+    /// Buckets in memory at most. Beyond it, new identities of a dimension share one bucket.
+    #[schemars(range(max = MOST_HELD))]
+    pub max_buckets: NonZeroUsize,
+    /// The limits, by what they are counted per.
+    pub limits: Limits,
+    /// Whether requests beyond an identity limit wait in a fair queue, and for how long.
+    pub fair_queuing: FairQueuing,
+}
+
+/// Where the buckets are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum Storage {
+    /// In this process, for itself alone.
+    #[default]
+    Memory,
+}
+
+/// The limits, by what they are counted per. An absent one does not limit.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Limits {
+    /// All requests together, before authentication; never queued.
+    pub global: Limit,
+    /// Requests of one client address, before authentication; never queued.
+    pub per_client: DimensionLimit<AddressRange>,
+    /// Requests to one backend, counted when it is chosen.
+    pub per_backend: DimensionLimit<String>,
+    /// Requests with one key.
+    pub per_api_key: DimensionLimit<String>,
+    /// Requests of one user.
+    pub per_user: DimensionLimit<Name>,
+    /// Requests of one team.
+    pub per_team: DimensionLimit<Name>,
+    /// Requests for one model, as named by the override that matches it, else by the entry of a backend's
+    /// `models`.
+    pub per_model: DimensionLimit<ModelPattern>,
+}
+
+impl Limits {
+    /// Whether some limit of an identity (key, user, team, model) is given: only those queue.
+    #[must_use]
+    pub fn has_identity_limit(&self) -> bool {
+        !(self.per_api_key.is_unused()
+            && self.per_user.is_unused()
+            && self.per_team.is_unused()
+            && self.per_model.is_unused())
+    }
+}
+
+impl Default for RateLimiting {
+    fn default() -> Self {
+        Self {
+            enabled: false,
+            storage: Storage::default(),
+            whitelist: Vec::new(),
+            bypass_keys: Vec::new(),
+            max_buckets: const { NonZeroUsize::new(1_000_000).unwrap() },
+            limits: Limits::default(),
+            fair_queuing: FairQueuing::default(),
+        }
+    }
+}

@@ -10,7 +10,10 @@ use ipnet::IpNet;
 
 static X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
-/// A set of addresses, given as single ones and as networks. IPv4-mapped IPv6 counts as IPv4.
+/// A set of addresses, given as single ones and as networks.
+///
+/// IPv4-mapped IPv6 counts as IPv4, in networks and in what is looked up; so a network of other IPv6 addresses,
+/// even `::/0`, holds no IPv4 address.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AddressSet(Vec<IpNet>);
 

@@ -45,6 +45,9 @@ pub enum MalformedCredential {
 // === impl Credential ===
 
 impl Credential {
+    /// The headers a credential is read from; a proxy drops both before it passes a request on.
+    pub const HEADERS: [&'static str; 2] = ["authorization", "x-api-key"];
+
     /// Reads `Authorization: Bearer …` or `x-api-key: …`; `None` if neither header is there.
     ///
     /// Both headers may be there if they hold the same key.

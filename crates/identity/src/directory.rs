@@ -14,6 +14,7 @@ use crate::{
     identity::{Identity, KeyId},
     key::KeyEntry,
     model::ModelRules,
+    secret,
     tenant::{TenantDimension, TenantId},
 };
 
@@ -34,7 +35,10 @@ pub struct Directory {
     identities: Vec<Arc<Identity>>,
     by_id: HashMap<Arc<str>, usize>,
     by_secret: HashMap<Digest, Record>,
-    tenants: HashSet<TenantId>,
+    /// Every user, team and key of every entry.
+    known: HashSet<TenantId>,
+    /// What the entries resolve to, by the configured dimension.
+    resolved: HashSet<(TenantDimension, TenantId)>,
 }
 
 struct Record {
@@ -108,7 +112,8 @@ impl Directory {
             identities: Vec::new(),
             by_id: HashMap::new(),
             by_secret: HashMap::new(),
-            tenants: HashSet::new(),
+            known: HashSet::new(),
+            resolved: HashSet::new(),
         };
         let mut secrets = HashMap::new();
         for (index, entry) in entries.into_iter().enumerate() {
@@ -138,11 +143,10 @@ impl Directory {
             tier: present(entry.tier).map(Into::into),
             models: entry.models.map(ModelRules::new),
         });
-        self.tenants.extend(
-            TenantDimension::ALL
-                .into_iter()
-                .filter_map(|dimension| Some(TenantId::new(dimension, identity.of(dimension)?))),
-        );
+        for dimension in TenantDimension::ALL {
+            self.known.extend(identity.of(dimension).map(|digest| TenantId::new(dimension, digest)));
+            self.resolved.insert((dimension, identity.tenant(dimension)));
+        }
         self.identities.push(Arc::clone(&identity));
         let record = Record { sha256, enabled: entry.enabled, expires_at: entry.expires_at, identity };
         self.by_secret.insert(self.hasher.api_key_sha256(&sha256), record);
@@ -182,26 +186,38 @@ impl Directory {
         &self.identities
     }
 
-    /// The tenants that a raw name in configuration can mean: the user, the team and the key of that id, and the
-    /// key that is that very text; only those of kind `only` if it is given.
-    ///
-    /// Tenants that no entry can resolve to are left out, so an empty answer means that the setting has no effect.
+    /// Whether some entry has the identity, so that a setting that names it can have an effect.
     #[must_use]
-    pub fn tenants_named(&self, name: &str, only: Option<TenantDimension>) -> Vec<TenantId> {
-        let by_secret = self.record(&crate::secret::sha256(name.as_bytes()));
-        let by_secret = by_secret.map(|record| record.identity.key().digest());
+    pub fn knows(&self, dimension: TenantDimension, digest: Digest) -> bool {
+        self.known.contains(&TenantId::new(dimension, digest))
+    }
+
+    /// The tenants that a raw name in configuration stands for, where tenants are told apart by `dimension`.
+    ///
+    /// The name may be the id of a user, a team or a key, or the very text of a key. Only tenants that some entry
+    /// resolves to count, and only those of kind `only` if it is given; none means that a setting for the name has
+    /// no effect. A key that belongs to a user, say, is no tenant of its own unless `dimension` is the API key.
+    #[must_use]
+    pub fn tenants_named(
+        &self,
+        name: &str,
+        dimension: TenantDimension,
+        only: Option<TenantDimension>,
+    ) -> Vec<TenantId> {
+        let by_secret = self.record(&secret::sha256(name.as_bytes()));
         let candidates = [
             (TenantDimension::User, Some(self.hasher.user(name))),
             (TenantDimension::Team, Some(self.hasher.team(name))),
             (TenantDimension::ApiKey, Some(self.hasher.api_key_id(name))),
-            (TenantDimension::ApiKey, by_secret),
+            (TenantDimension::ApiKey, by_secret.map(|record| record.identity.key().digest())),
         ];
         let mut tenants: Vec<_> = candidates
             .into_iter()
-            .filter(|(dimension, _)| only.is_none_or(|only| only == *dimension))
-            .filter_map(|(dimension, digest)| Some(TenantId::new(dimension, digest?)))
-            .filter(|tenant| self.tenants.contains(tenant))
+            .filter_map(|(kind, digest)| Some(TenantId::new(kind, digest?)))
+            .filter(|tenant| only.is_none_or(|only| only == tenant.dimension()))
+            .filter(|tenant| self.resolved.contains(&(dimension, *tenant)))
             .collect();
+        // A key whose id is its own text was found twice, side by side.
         tenants.dedup();
         tenants
     }

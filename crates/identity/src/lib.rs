@@ -1,4 +1,4 @@
-//! API keys to hashed identities, tenants, and client addresses behind trusted proxies.
+#![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
 mod address;

@@ -1,1 +1,21 @@
-//! Exact token buckets: one decision takes several charges, all or none.
+#![doc = include_str!("../README.md")]
+
+mod bucket;
+mod charge;
+mod clock;
+mod decision;
+mod key;
+mod memory;
+mod quota;
+mod store;
+
+pub use bucket::{Balance, Bucket};
+pub use charge::{Charge, Settlement};
+#[cfg(any(test, feature = "test-util"))]
+pub use clock::ManualClock;
+pub use clock::{Clock, SystemClock, Timestamp};
+pub use decision::{Balances, Decision, Denied, Granted, Impossible, Refusal};
+pub use key::{BucketKey, Dimension};
+pub use memory::{MemoryLimits, MemoryStats, MemoryStore};
+pub use quota::{Quota, QuotaError};
+pub use store::{Store, StoreError};

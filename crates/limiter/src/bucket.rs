@@ -1,0 +1,224 @@
+//! The pure arithmetic of one token bucket: what every store has to agree with.
+//!
+//! A bucket's content is a whole number of *grains*. One unit is 86,400,000,000 grains, as many as a day has
+//! microseconds, so a refill of `r` units per day is exactly `r` grains per microsecond: refilling is one integer
+//! multiplication, nothing is rounded, and a sum over any number of steps is what one long step gives. Divisions
+//! occur only where a content is told to somebody, and those are rounded so that the telling is never too
+//! optimistic.
+//!
+//! The usual encoding, the time at which the bucket would be full (the generic cell rate algorithm, ITU-T I.371),
+//! is smaller but keeps a debt as time: it would turn into another amount with every change of the refill.
+
+use std::time::Duration;
+
+use crate::Timestamp;
+use crate::quota::{MICROS_PER_DAY, Quota};
+
+/// Grains in one unit.
+const GRAINS: i128 = MICROS_PER_DAY as i128;
+
+/// The deepest debt, in units. Settlements beyond it stop there.
+const MAX_DEBT: i128 = Quota::MAX_CAPACITY as i128;
+
+/// The longest wait that is told: some 142 years, which leaves room for it beside a date in 53 bits.
+const LONGEST_WAIT_MICROS: u64 = 1 << 52;
+
+/// One bucket at one time: content, time and the quota that held then.
+///
+/// Plain data, changed by nothing but its methods; `now` is always given.
+///
+/// # Examples
+///
+/// ```
+/// use fairlane_limiter::{Bucket, Quota, Timestamp};
+///
+/// # fn main() -> Result<(), fairlane_limiter::QuotaError> {
+/// let quota = Quota::per_second(10)?;
+/// let start = Timestamp::ZERO;
+/// let bucket = Bucket::observe(None, quota, start);
+/// assert!(bucket.holds(10));
+///
+/// let empty = bucket.take(10);
+/// assert_eq!(empty.wait_for(1, start).as_millis(), 100);
+/// let later = Bucket::observe(Some(empty), quota, Timestamp::from_micros(100_000));
+/// assert!(later.holds(1));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bucket {
+    // The halves of an `i128`, which would align (and so pad) every stored bucket to 16 bytes.
+    grains_low: u64,
+    grains_high: i64,
+    at: Timestamp,
+    quota: Quota,
+}
+
+/// What a bucket holds, as callers are told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Balance {
+    /// Whole units in the bucket, rounded down; negative when it is in debt.
+    pub remaining: i64,
+    /// Time until `remaining` is one more, rounded up to a microsecond; zero when the bucket is full.
+    pub until_next: Duration,
+    /// Time until the bucket is full, rounded up to a microsecond; zero when it is.
+    pub until_full: Duration,
+}
+
+impl Bucket {
+    /// A full bucket.
+    #[must_use]
+    pub const fn full(quota: Quota, now: Timestamp) -> Self {
+        Self::of(capacity_grains(quota), now, quota)
+    }
+
+    /// The bucket as it stands at `now`, from what was last stored (nothing, if it was forgotten), with `quota`
+    /// holding from now on.
+    ///
+    /// A bucket that has had the time to fill up carries no information, and is full under any quota: a store may
+    /// forget it at any moment from then on without anybody noticing.
+    #[must_use]
+    #[inline]
+    pub fn observe(last: Option<Self>, quota: Quota, now: Timestamp) -> Self {
+        match last {
+            None => Self::full(quota, now),
+            Some(last) if last.is_full(now) => Self::full(quota, later(last.at, now)),
+            Some(last) => last.keep(quota, now),
+        }
+    }
+
+    /// As [`observe`](Self::observe), for a bucket that is never forgotten: even a full one keeps its content when
+    /// the quota changes.
+    #[must_use]
+    #[inline]
+    pub(crate) fn keep(self, quota: Quota, now: Timestamp) -> Self {
+        let grains = self.grains_at(now).min(capacity_grains(quota));
+        Self::of(grains, later(self.at, now), quota)
+    }
+
+    /// Whether `cost` can be taken at the bucket's own time. Nothing can be taken from a debt, not even zero.
+    #[must_use]
+    #[inline]
+    pub const fn holds(&self, cost: u64) -> bool {
+        self.grains() >= units(cost)
+    }
+
+    /// The bucket without `cost` units, which it should [hold](Self::holds).
+    #[must_use]
+    #[inline]
+    pub fn take(self, cost: u64) -> Self {
+        self.with_grains((self.grains() - units(cost)).max(-MAX_DEBT * GRAINS))
+    }
+
+    /// The bucket after a signed correction: up to its capacity, down to the deepest debt that is kept.
+    #[must_use]
+    #[inline]
+    pub fn settle(self, amount: i64) -> Self {
+        self.settle_sum(i128::from(amount))
+    }
+
+    /// [`settle`](Self::settle) by a sum of amounts, which may be beyond what one amount can be.
+    #[must_use]
+    #[inline]
+    pub(crate) fn settle_sum(self, amount: i128) -> Self {
+        let most = MAX_DEBT + i128::from(Quota::MAX_CAPACITY);
+        let grains = self.grains() + amount.clamp(-most, most) * GRAINS;
+        self.with_grains(grains.clamp(-MAX_DEBT * GRAINS, capacity_grains(self.quota)))
+    }
+
+    /// Whether it has filled up by `now`.
+    #[must_use]
+    #[inline]
+    pub fn is_full(&self, now: Timestamp) -> bool {
+        self.grains_at(now) >= capacity_grains(self.quota)
+    }
+
+    /// The time after `now` from which on it [holds](Self::holds) `cost`, if nobody else takes from it: zero if it
+    /// does, else exact, rounded up to a microsecond. Beyond some 142 years it is cut off.
+    ///
+    /// Meaningless for a cost above the capacity, which it never holds.
+    #[must_use]
+    pub fn wait_for(&self, cost: u64, now: Timestamp) -> Duration {
+        self.wait_until(units(cost), now)
+    }
+
+    /// What callers are told of it at `now`.
+    #[must_use]
+    pub fn balance(&self, now: Timestamp) -> Balance {
+        let full = capacity_grains(self.quota);
+        let remaining = self.grains().div_euclid(GRAINS);
+        let next = ((remaining + 1) * GRAINS).min(full);
+        Balance {
+            // The content is between the deepest debt and the largest capacity, both far inside 64 bits.
+            remaining: i64::try_from(remaining).unwrap_or(i64::MAX),
+            until_next: self.wait_until(next, now),
+            until_full: self.wait_until(full, now),
+        }
+    }
+
+    /// The quota that holds since it was last observed.
+    #[must_use]
+    pub const fn quota(&self) -> Quota {
+        self.quota
+    }
+
+    /// The latest time that it has seen.
+    #[must_use]
+    pub const fn at(&self) -> Timestamp {
+        self.at
+    }
+
+    fn wait_until(&self, grains: i128, now: Timestamp) -> Duration {
+        let Ok(missing @ 1..) = u128::try_from(grains - self.grains()) else {
+            return Duration::ZERO;
+        };
+        let flow = missing.div_ceil(u128::from(self.quota.refill_per_day()));
+        // A clock that has stepped back must first return: until then nothing flows.
+        let lag = self.at.micros_since(now);
+        let wait = u64::try_from(flow).unwrap_or(u64::MAX).saturating_add(lag);
+        Duration::from_micros(wait.min(LONGEST_WAIT_MICROS))
+    }
+
+    #[inline]
+    const fn grains(&self) -> i128 {
+        (self.grains_high as i128) << 64 | self.grains_low as i128
+    }
+
+    /// Content at `now` under its own quota. A `now` that is earlier than the bucket adds nothing.
+    #[inline]
+    fn grains_at(&self, now: Timestamp) -> i128 {
+        // 51 bits of refill times 64 bits of time, and a content of 88 bits: far from overflow.
+        let flow = i128::from(self.quota.refill_per_day()) * i128::from(now.micros_since(self.at));
+        (self.grains() + flow).min(capacity_grains(self.quota))
+    }
+
+    #[inline]
+    const fn with_grains(self, grains: i128) -> Self {
+        Self::of(grains, self.at, self.quota)
+    }
+
+    #[inline]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "the two halves are what is wanted"
+    )]
+    const fn of(grains: i128, at: Timestamp, quota: Quota) -> Self {
+        Self { grains_low: grains as u64, grains_high: (grains >> 64) as i64, at, quota }
+    }
+}
+
+#[inline]
+const fn units(amount: u64) -> i128 {
+    amount as i128 * GRAINS
+}
+
+#[inline]
+const fn capacity_grains(quota: Quota) -> i128 {
+    units(quota.capacity())
+}
+
+#[inline]
+fn later(one: Timestamp, other: Timestamp) -> Timestamp {
+    one.max(other)
+}

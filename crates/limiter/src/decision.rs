@@ -1,0 +1,255 @@
+//! The answer to a set of charges.
+
+use std::time::Duration;
+
+use smallvec::SmallVec;
+
+use crate::bucket::{Balance, Bucket};
+use crate::{Charge, Timestamp};
+
+/// How many charges a decision answers without allocating.
+pub(crate) const USUAL_CHARGES: usize = 8;
+
+/// A value for each charge of a decision.
+pub(crate) type PerCharge<T> = SmallVec<[T; USUAL_CHARGES]>;
+
+/// What became of a set of charges.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use = "a decision that nobody looks at limits nothing"]
+pub enum Decision {
+    /// All buckets held their charges.
+    Granted(Granted),
+    /// Some bucket did not hold its charge now, but will.
+    Denied(Denied),
+    /// Some charge is larger than its bucket can ever hold: trying again is useless.
+    Impossible(Impossible),
+}
+
+/// All charges passed.
+///
+/// Only the arithmetic on buckets makes one, so holding one proves that somebody was asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Granted {
+    balances: Balances,
+}
+
+/// At least one charge was refused, and nothing was taken.
+#[derive(Clone, Debug)]
+pub struct Denied {
+    balances: Balances,
+    totals: PerCharge<u64>,
+}
+
+/// At least one charge exceeds the capacity of its bucket. Nothing was taken, and no bucket looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Impossible {
+    exceeding: PerCharge<usize>,
+}
+
+/// A charge that its bucket did not hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// The position of the charge in the decision.
+    pub index: usize,
+    /// The exact time after which this charge would pass if nobody else took from the bucket, rounded up to a
+    /// microsecond.
+    pub retry_after: Duration,
+}
+
+/// What buckets hold, one balance for each charge or settlement and in the same order.
+///
+/// Balances are worked out when they are asked for.
+#[derive(Clone, Debug)]
+pub struct Balances {
+    now: Timestamp,
+    buckets: PerCharge<Bucket>,
+}
+
+impl Decision {
+    /// Judges charges whose totals are possible by the buckets observed for them: the one place where a grant is
+    /// made. The balances are those after the charges.
+    #[inline]
+    pub(crate) fn judge(now: Timestamp, mut buckets: PerCharge<Bucket>, totals: PerCharge<u64>) -> Self {
+        if !all_hold(&buckets, &totals) {
+            return Self::Denied(Denied { balances: Balances { now, buckets }, totals });
+        }
+        for (bucket, total) in buckets.iter_mut().zip(totals) {
+            *bucket = bucket.take(total);
+        }
+        Self::Granted(Granted { balances: Balances { now, buckets } })
+    }
+
+    /// The same judgement for a look: the balances are those before the charges.
+    pub(crate) fn foresee(now: Timestamp, buckets: PerCharge<Bucket>, totals: PerCharge<u64>) -> Self {
+        let passes = all_hold(&buckets, &totals);
+        let balances = Balances { now, buckets };
+        if passes { Self::Granted(Granted { balances }) } else { Self::Denied(Denied { balances, totals }) }
+    }
+
+    /// The grant, if it is one.
+    #[must_use]
+    pub const fn granted(&self) -> Option<&Granted> {
+        if let Self::Granted(granted) = self { Some(granted) } else { None }
+    }
+
+    /// The denial, if it is one.
+    #[must_use]
+    pub const fn denied(&self) -> Option<&Denied> {
+        if let Self::Denied(denied) = self { Some(denied) } else { None }
+    }
+
+    /// Whether all charges passed.
+    #[must_use]
+    pub const fn is_granted(&self) -> bool {
+        matches!(self, Self::Granted(_))
+    }
+}
+
+impl Granted {
+    /// What is left in each bucket, in the order of the charges.
+    #[must_use]
+    pub const fn balances(&self) -> &Balances {
+        &self.balances
+    }
+}
+
+impl Denied {
+    /// What each bucket holds, untouched, in the order of the charges; also those that would have passed.
+    #[must_use]
+    pub const fn balances(&self) -> &Balances {
+        &self.balances
+    }
+
+    /// The charges that were refused, in their order; at least one.
+    pub fn refusals(&self) -> impl Iterator<Item = Refusal> + '_ {
+        let Balances { now, buckets } = &self.balances;
+        buckets.iter().zip(&self.totals).enumerate().filter_map(|(index, (bucket, total))| {
+            let refused = !bucket.holds(*total);
+            refused.then(|| Refusal { index, retry_after: bucket.wait_for(*total, *now) })
+        })
+    }
+
+    /// The time after which the decision as a whole would pass if nobody else took from the buckets: the latest of
+    /// the refusals, exact, rounded up to a microsecond, never zero.
+    #[must_use]
+    pub fn retry_after(&self) -> Duration {
+        self.refusals().map(|refusal| refusal.retry_after).max().unwrap_or_default()
+    }
+}
+
+impl Impossible {
+    /// The charges that exceed the capacity of their buckets, by position and in ascending order; at least one.
+    #[must_use]
+    pub fn exceeding(&self) -> &[usize] {
+        &self.exceeding
+    }
+}
+
+impl Balances {
+    #[inline]
+    pub(crate) const fn new(now: Timestamp, buckets: PerCharge<Bucket>) -> Self {
+        Self { now, buckets }
+    }
+
+    #[inline]
+    pub(crate) fn buckets(&self) -> &[Bucket] {
+        &self.buckets
+    }
+
+    /// How many there are: as many as there were charges or settlements.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.buckets.len()
+    }
+
+    /// Whether nothing was asked for.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.buckets.is_empty()
+    }
+
+    /// The balance for the charge at this position.
+    #[must_use]
+    pub fn get(&self, index: usize) -> Option<Balance> {
+        self.buckets.get(index).map(|bucket| bucket.balance(self.now))
+    }
+
+    /// All balances in order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = Balance> + '_ {
+        self.buckets.iter().map(|bucket| bucket.balance(self.now))
+    }
+}
+
+// === impl PartialEq ===
+
+// Two answers are the same if they tell the same: how a store came to them does not count.
+
+impl PartialEq for Balances {
+    fn eq(&self, other: &Self) -> bool {
+        self.iter().eq(other.iter())
+    }
+}
+
+impl Eq for Balances {}
+
+impl PartialEq for Denied {
+    fn eq(&self, other: &Self) -> bool {
+        self.balances == other.balances && self.refusals().eq(other.refusals())
+    }
+}
+
+impl Eq for Denied {}
+
+#[inline]
+fn all_hold(buckets: &[Bucket], totals: &[u64]) -> bool {
+    buckets.iter().zip(totals).all(|(bucket, total)| bucket.holds(*total))
+}
+
+// === the totals of charges ===
+
+/// The total that is charged to the bucket of each charge, counting the charges that share it.
+///
+/// # Errors
+///
+/// Some total is beyond the capacity.
+#[inline]
+pub(crate) fn totals(charges: &[Charge]) -> Result<PerCharge<u64>, Impossible> {
+    let mut totals = PerCharge::new();
+    let mut possible = true;
+    for (index, charge) in charges.iter().enumerate() {
+        let lead = charges.iter().take(index).position(|earlier| earlier.key == charge.key);
+        let Some(lead) = lead else {
+            possible &= charge.cost <= charge.quota.capacity();
+            totals.push(charge.cost);
+            continue;
+        };
+        shared(charges, &mut totals, lead, charge.cost);
+        possible &= totals.last().is_some_and(|total| *total <= charges[lead].quota.capacity());
+    }
+    if possible { Ok(totals) } else { Err(exceeding(charges, &totals)) }
+}
+
+/// Adds `cost` to the total of all charges on the bucket of `lead`, and the total for one more such charge.
+#[cold]
+fn shared(charges: &[Charge], totals: &mut PerCharge<u64>, lead: usize, cost: u64) {
+    let total = totals[lead].saturating_add(cost);
+    for (earlier, slot) in charges.iter().zip(totals.iter_mut()) {
+        if earlier.key == charges[lead].key {
+            *slot = total;
+        }
+    }
+    totals.push(total);
+}
+
+#[cold]
+fn exceeding(charges: &[Charge], totals: &[u64]) -> Impossible {
+    let capacity_of = |key| charges.iter().find(|charge| charge.key == key).map(|lead| lead.quota.capacity());
+    let exceeding = charges
+        .iter()
+        .zip(totals)
+        .enumerate()
+        .filter(|(_, (charge, total))| Some(**total) > capacity_of(charge.key))
+        .map(|(index, _)| index)
+        .collect();
+    Impossible { exceeding }
+}

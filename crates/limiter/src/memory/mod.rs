@@ -1,0 +1,295 @@
+//! Buckets in this process's memory: sharded, bounded, without an await.
+
+mod hash;
+mod room;
+mod shard;
+mod slots;
+mod transaction;
+
+use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crossbeam_utils::CachePadded;
+use parking_lot::Mutex;
+
+use self::hash::{KeyHasher, shard_of};
+use self::room::Room;
+use self::shard::{Entry, Shard};
+use self::slots::Slots;
+use self::transaction::{Intent, Transaction};
+use crate::decision;
+use crate::{
+    Balances, BucketKey, Charge, Clock, Decision, Dimension, Settlement, Store, StoreError, SystemClock,
+};
+
+/// Table positions in a shard of a store that is at its bound. Small enough that growing one, the longest thing a
+/// decision ever does, takes a fraction of a millisecond.
+const SHARD_POSITIONS: usize = 4_096;
+
+/// Fewer shards than this are not enough for many threads.
+const MIN_SHARDS: usize = 64;
+
+/// How much a [`MemoryStore`] may keep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryLimits {
+    /// Buckets that are not full and so cannot be forgotten; at least 1. Default 1,000,000, which takes some
+    /// 80 MB. Beyond it, new identities share one overflow bucket per dimension.
+    pub max_buckets: usize,
+    /// Buckets that can be [pinned](MemoryStore::pin), for as long as the store lives. Default 1,024. They count
+    /// as buckets, too.
+    pub max_pinned: usize,
+}
+
+impl Default for MemoryLimits {
+    fn default() -> Self {
+        Self { max_buckets: 1_000_000, max_pinned: 1_024 }
+    }
+}
+
+/// What a [`MemoryStore`] keeps and has done, for metrics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct MemoryStats {
+    /// Buckets in the store; some of them may have filled up and not been forgotten yet.
+    pub buckets: usize,
+    /// Buckets among them with a place of their own.
+    pub pinned: usize,
+    /// Buckets forgotten because they were full, since the store was made.
+    pub forgotten: u64,
+    /// Charges and settlements served by an overflow bucket, since the store was made.
+    pub overflowed: u64,
+    /// Bytes allocated for the buckets.
+    pub allocated_bytes: usize,
+}
+
+/// A store in this process's memory.
+///
+/// - A decision locks the shards of its buckets in a fixed order, so it is atomic for everybody else and cannot
+///   deadlock. It allocates nothing if its buckets exist and it has no more than eight charges.
+/// - Storage is bounded by [`MemoryLimits::max_buckets`]. Full buckets are forgotten a few at a time, by the calls
+///   that add others; a bucket that is not full never is. When all room is taken by such buckets, identities not
+///   yet known share one overflow bucket per dimension until there is room again.
+/// - No call does more work at once than moving one shard, a few thousand buckets.
+///
+/// # Examples
+///
+/// ```
+/// use fairlane_limiter::{
+///     BucketKey, Charge, Decision, Dimension, MemoryLimits, MemoryStore, Quota, SystemClock,
+/// };
+///
+/// # fn main() -> Result<(), fairlane_limiter::QuotaError> {
+/// const USER: Dimension = Dimension::new(0);
+/// const MODEL: Dimension = Dimension::new(1);
+///
+/// let store = MemoryStore::new(MemoryLimits::default(), SystemClock::new());
+/// let model = store.pin(BucketKey::new(MODEL, 1));
+/// let user = BucketKey::new(USER, 0x5eed);
+///
+/// let charges = [
+///     Charge::new(user, Quota::per_minute(1)?, 1),
+///     Charge::new(model, Quota::per_second(50)?, 1),
+/// ];
+/// assert!(store.take_now(&charges).is_granted());
+///
+/// let Decision::Denied(denied) = store.take_now(&charges) else { panic!("the user had one") };
+/// assert_eq!(denied.refusals().map(|refusal| refusal.index).collect::<Vec<_>>(), [0]);
+/// assert_eq!(denied.retry_after().as_secs_f64().ceil(), 60.0);
+/// # Ok(())
+/// # }
+/// ```
+pub struct MemoryStore<C = SystemClock> {
+    buckets: Buckets,
+    clock: C,
+}
+
+/// Everything but the clock.
+struct Buckets {
+    hasher: KeyHasher,
+    shard_count: u32,
+    shards: Box<[CachePadded<Mutex<Shard>>]>,
+    slots: Slots,
+    room: Room,
+    /// The shard in which room is looked for next.
+    hand: CachePadded<AtomicUsize>,
+}
+
+impl<C: Clock> MemoryStore<C> {
+    /// An empty store, in which every bucket is full.
+    #[must_use]
+    pub fn new(limits: MemoryLimits, clock: C) -> Self {
+        Self { buckets: Buckets::new(limits), clock }
+    }
+
+    /// Takes all charges if every bucket holds its charge, else none; see [`Store::take`].
+    #[inline]
+    pub fn take_now(&self, charges: &[Charge]) -> Decision {
+        let totals = match decision::totals(charges) {
+            Ok(totals) => totals,
+            Err(impossible) => return Decision::Impossible(impossible),
+        };
+        let transaction = Transaction::begin(&self.buckets, &self.clock, charges, Intent::Write);
+        let decision = Decision::judge(transaction.now(), transaction.observe(), totals);
+        match &decision {
+            Decision::Granted(granted) => transaction.write(granted.balances().buckets()),
+            Decision::Denied(denied) => transaction.leave(denied.balances().buckets()),
+            Decision::Impossible(_) => {}
+        }
+        decision
+    }
+
+    /// Decides as [`take_now`](Self::take_now) would and takes nothing; see [`Store::peek`].
+    pub fn peek_now(&self, charges: &[Charge]) -> Decision {
+        let totals = match decision::totals(charges) {
+            Ok(totals) => totals,
+            Err(impossible) => return Decision::Impossible(impossible),
+        };
+        let transaction = Transaction::begin(&self.buckets, &self.clock, charges, Intent::Look);
+        let (now, observed) = (transaction.now(), transaction.observe());
+        transaction.leave(&observed);
+        Decision::foresee(now, observed, totals)
+    }
+
+    /// Applies all settlements and tells the balances after them; see [`Store::settle`].
+    pub fn settle_now(&self, settlements: &[Settlement]) -> Balances {
+        let transaction = Transaction::begin(&self.buckets, &self.clock, settlements, Intent::Write);
+        let now = transaction.now();
+        let mut buckets = transaction.observe();
+        for (bucket, settlement) in buckets.iter_mut().zip(settlements) {
+            let shared = settlements.iter().filter(|other| other.key == settlement.key);
+            *bucket = bucket.settle_sum(shared.map(|other| i128::from(other.amount)).sum());
+        }
+        transaction.write(&buckets);
+        Balances::new(now, buckets)
+    }
+
+    /// Gives the bucket a place of its own, and returns its key with that place in it.
+    ///
+    /// For buckets that nearly every decision charges (one for everybody, one per model): with the returned key
+    /// there is no table to search and no lock shared with other buckets. The key as it was still finds the same
+    /// bucket, with its content. Pinning a key again returns the same place.
+    ///
+    /// A place is never given back. When there are no more ([`MemoryLimits::max_pinned`]) or the store is full,
+    /// the key is returned as it was, and works as it did.
+    #[must_use = "the returned key is the fast one"]
+    pub fn pin(&self, key: BucketKey) -> BucketKey {
+        self.buckets.pin(key)
+    }
+
+    /// How many buckets the store keeps; some may have filled up and not been forgotten yet.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.buckets.room.live()
+    }
+
+    /// Whether it keeps none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many charges and settlements were served by an overflow bucket since the store was made.
+    #[must_use]
+    pub fn overflowed(&self) -> u64 {
+        self.buckets.room.overflowed_in_all()
+    }
+
+    /// How many of them in this dimension.
+    #[must_use]
+    pub fn overflowed_in(&self, dimension: Dimension) -> u64 {
+        self.buckets.room.overflowed(dimension)
+    }
+
+    /// Everything countable. Locks every shard for a moment, one after the other: for a metrics scrape, not for
+    /// every decision.
+    #[must_use]
+    pub fn stats(&self) -> MemoryStats {
+        let Buckets { shards, slots, room, .. } = &self.buckets;
+        MemoryStats {
+            buckets: room.live(),
+            pinned: slots.pinned_count(),
+            forgotten: room.forgotten(),
+            overflowed: room.overflowed_in_all(),
+            allocated_bytes: slots.allocated()
+                + shards.iter().map(|shard| size_of_val(shard) + shard.lock().allocated()).sum::<usize>(),
+        }
+    }
+
+    /// The clock it was made with.
+    pub const fn clock(&self) -> &C {
+        &self.clock
+    }
+}
+
+impl Buckets {
+    fn new(limits: MemoryLimits) -> Self {
+        let max_buckets = limits.max_buckets.max(1);
+        let shard_count = shard_count(max_buckets);
+        Self {
+            hasher: KeyHasher::new(),
+            shard_count,
+            shards: (0..shard_count).map(|_| CachePadded::default()).collect(),
+            slots: Slots::new(limits.max_pinned),
+            room: Room::new(max_buckets),
+            hand: CachePadded::new(AtomicUsize::new(0)),
+        }
+    }
+
+    fn next_shard(&self) -> &Mutex<Shard> {
+        let next = self.hand.fetch_add(1, Ordering::Relaxed) % self.shards.len();
+        &self.shards[next]
+    }
+
+    fn pin(&self, key: BucketKey) -> BucketKey {
+        let hash = self.hasher.hash(&key);
+        let mut shard = self.shards[shard_of(hash, self.shard_count) as usize].lock();
+        let found = shard.find(hash, &key);
+        if let Some(entry) = found.and_then(|index| shard.get_mut(index)) {
+            // An unpinned bucket moves, with what it holds. Only its place stays behind.
+            let pin = entry.pin.or_else(|| self.slots.pin(key, Some(entry.bucket)));
+            entry.pin = pin;
+            return pin.map_or(key, |pin| key.pinned_at(pin));
+        }
+        if !self.room.reserve() {
+            return key;
+        }
+        let Some(pin) = self.slots.pin(key, None) else {
+            self.room.release();
+            return key;
+        };
+        shard.insert(hash, Entry::forwarding(&key, pin), &self.hasher);
+        key.pinned_at(pin)
+    }
+}
+
+/// How many shards make the table of each nearly, but not quite, full when the store is at its bound: then a
+/// bucket costs some 80 bytes, and few tables are forced by chance to double.
+fn shard_count(max_buckets: usize) -> u32 {
+    let mut positions = SHARD_POSITIONS;
+    let count = |positions: usize| max_buckets.div_ceil(positions / 16 * 13);
+    while count(positions) < MIN_SHARDS && positions > 16 {
+        positions /= 2;
+    }
+    u32::try_from(count(positions)).unwrap_or(u32::MAX)
+}
+
+impl<C: Clock> Store for MemoryStore<C> {
+    async fn take(&self, charges: &[Charge]) -> Result<Decision, StoreError> {
+        Ok(self.take_now(charges))
+    }
+
+    async fn peek(&self, charges: &[Charge]) -> Result<Decision, StoreError> {
+        Ok(self.peek_now(charges))
+    }
+
+    async fn settle(&self, settlements: &[Settlement]) -> Result<Balances, StoreError> {
+        Ok(self.settle_now(settlements))
+    }
+}
+
+impl<C> fmt::Debug for MemoryStore<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let live = self.buckets.room.live();
+        f.debug_struct("MemoryStore").field("buckets", &live).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,96 @@
+//! Which of several candidates comes next, so that shares follow weights without a lock.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Hands out the numbers from which choices are made.
+///
+/// The n-th choice lies at the fractional part of n times the golden ratio. That sequence fills the unit interval
+/// more evenly than chance does (it is the additive recurrence of lowest discrepancy; see L. Kuipers and
+/// H. Niederreiter, "Uniform Distribution of Sequences", 1974), so after any number of choices each
+/// candidate has had its share to within a few, and no two threads need to agree on anything but a counter.
+///
+/// There are several counters, and a set of candidates always uses the same one: with a single counter, two models
+/// whose requests arrive in a regular pattern would each see a regular, and no longer even, part of the sequence.
+#[derive(Debug)]
+pub(super) struct Rotation {
+    counters: [AtomicU64; COUNTERS],
+}
+
+const COUNTERS: usize = 16;
+
+/// 2^64 divided by the golden ratio, made odd.
+const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
+
+// === impl Rotation ===
+
+impl Rotation {
+    pub(super) fn new() -> Self {
+        Self { counters: std::array::from_fn(|_| AtomicU64::new(0)) }
+    }
+
+    /// Chooses among candidates by weight; `set` tells sets of candidates apart. `None` if there are none.
+    pub(super) fn choose(&self, set: u64, weights: impl Iterator<Item = u32> + Clone) -> Option<usize> {
+        let total: u64 = weights.clone().map(u64::from).sum();
+        // The top bits of a product with an odd constant are a fair hash of a small set.
+        let shard = usize::try_from(set.wrapping_mul(GOLDEN) >> 60).unwrap_or(0) % COUNTERS;
+        let turn = self.counters[shard].fetch_add(1, Ordering::Relaxed);
+        let point = scale(turn.wrapping_mul(GOLDEN), total);
+        let mut end = 0;
+        weights.into_iter().position(|weight| {
+            end += u64::from(weight);
+            point < end
+        })
+    }
+}
+
+/// Scales a point of the unit interval, given in units of 2^-64, to `0..total`.
+fn scale(point: u64, total: u64) -> u64 {
+    u64::try_from((u128::from(point) * u128::from(total)) >> 64).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shares(weights: &[u32], turns: u32) -> Vec<u32> {
+        let rotation = Rotation::new();
+        let mut counts = vec![0; weights.len()];
+        for _ in 0..turns {
+            counts[rotation.choose(7, weights.iter().copied()).unwrap()] += 1;
+        }
+        counts
+    }
+
+    #[test]
+    fn shares_follow_weights_at_every_length() {
+        for weights in [&[1, 1][..], &[3, 1], &[1, 2, 3, 4], &[100, 1], &[7, 7, 7, 5, 1]] {
+            let total: u32 = weights.iter().sum();
+            for turns in [1, 10, 97, 1_000, 100_000] {
+                for (count, weight) in shares(weights, turns).into_iter().zip(weights) {
+                    let due = f64::from(turns) * f64::from(*weight) / f64::from(total);
+                    let off = (f64::from(count) - due).abs();
+                    assert!(off <= 4.0, "{weights:?}, {turns} turns: {count} rather than {due}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn two_sets_in_a_regular_pattern_do_not_disturb_each_other() {
+        let rotation = Rotation::new();
+        let (mut first, mut rare) = ([0_u32; 2], [0_u32; 2]);
+        for turn in 0..89_000 {
+            if turn % 89 == 0 {
+                rare[rotation.choose(0b110, [1, 1].into_iter()).unwrap()] += 1;
+            } else {
+                first[rotation.choose(0b011, [1, 1].into_iter()).unwrap()] += 1;
+            }
+        }
+        assert!(first[0].abs_diff(first[1]) <= 4 && rare[0].abs_diff(rare[1]) <= 4, "{first:?} {rare:?}");
+    }
+
+    #[test]
+    fn none_is_chosen_of_none() {
+        assert_eq!(Rotation::new().choose(0, std::iter::empty()), None);
+    }
+}

@@ -1,0 +1,183 @@
+//! Connections to one backend: made in time, kept, and reported to its health.
+
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::Uri;
+use http_body::{Body, Frame, SizeHint};
+use hyper_rustls::{ConfigBuilderExt, HttpsConnector, HttpsConnectorBuilder, MaybeHttpsStream};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use rustls::ClientConfig;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use tokio::net::TcpStream;
+use tower::Service;
+
+use super::health::Health;
+use super::{HttpTarget, ProxyError};
+use crate::body::BoxError;
+
+/// The pooling client of one backend.
+pub(super) type BackendClient = Client<Connector, OutboundBody>;
+
+/// Idle connections kept per backend.
+const MAX_IDLE: usize = 1024;
+/// How long an idle connection is kept. A server that closes one just when a request is written to it turns that
+/// request into a 502, so this stays below what common servers allow: inference servers close after 5 s by
+/// default, load balancers in front of public APIs after a minute.
+const IDLE_PLAIN: Duration = Duration::from_secs(4);
+const IDLE_TLS: Duration = Duration::from_secs(50);
+/// A silent HTTP/2 connection is asked for a sign of life after this, and given up after as long again.
+const HTTP2_KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+pub(super) fn backend_client(
+    target: &HttpTarget,
+    tls: ClientConfig,
+    connect: Duration,
+    health: Arc<Health>,
+) -> BackendClient {
+    let mut http = HttpConnector::new();
+    http.enforce_http(false);
+    http.set_nodelay(true);
+    let https = HttpsConnectorBuilder::new()
+        .with_tls_config(tls)
+        .https_or_http()
+        .enable_all_versions()
+        .wrap_connector(http);
+    Client::builder(TokioExecutor::new())
+        .timer(TokioTimer::new())
+        .pool_timer(TokioTimer::new())
+        .pool_idle_timeout(if target.is_https() { IDLE_TLS } else { IDLE_PLAIN })
+        .pool_max_idle_per_host(MAX_IDLE)
+        .http2_keep_alive_interval(HTTP2_KEEP_ALIVE)
+        .http2_keep_alive_timeout(HTTP2_KEEP_ALIVE)
+        .http2_adaptive_window(true)
+        .build(Connector { https, connect, health })
+}
+
+/// What an `https` backend's certificate is checked against.
+#[derive(Default)]
+pub(super) struct TrustedRoots {
+    /// Reading the system's roots costs milliseconds, so it is done once and only if somebody needs them.
+    system: Option<ClientConfig>,
+}
+
+impl TrustedRoots {
+    /// The settings for one backend.
+    ///
+    /// # Errors
+    ///
+    /// When its certificates, or the system's, cannot be read.
+    pub(super) fn config(&mut self, https: bool, ca_file: Option<&Path>) -> Result<ClientConfig, ProxyError> {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let builder = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(|error| ProxyError::Tls(error.into()))?;
+        if !https {
+            // Never used for a handshake; trusting nobody is the safe value.
+            return Ok(builder.with_root_certificates(rustls::RootCertStore::empty()).with_no_client_auth());
+        }
+        if let Some(path) = ca_file {
+            let roots = read_roots(path)
+                .map_err(|source| ProxyError::Certificates { path: path.to_owned(), source })?;
+            return Ok(builder.with_root_certificates(roots).with_no_client_auth());
+        }
+        if let Some(config) = &self.system {
+            return Ok(config.clone());
+        }
+        let config =
+            builder.with_native_roots().map_err(|error| ProxyError::Tls(error.into()))?.with_no_client_auth();
+        self.system = Some(config.clone());
+        Ok(config)
+    }
+}
+
+fn read_roots(path: &Path) -> Result<rustls::RootCertStore, BoxError> {
+    let mut roots = rustls::RootCertStore::empty();
+    for certificate in CertificateDer::pem_file_iter(path)? {
+        roots.add(certificate?)?;
+    }
+    if roots.is_empty() {
+        return Err("no certificate in it".into());
+    }
+    Ok(roots)
+}
+
+/// Makes connections within a time that covers name resolution, TCP and TLS together, and tells the backend's
+/// health how each attempt went.
+#[derive(Clone)]
+pub(super) struct Connector {
+    https: HttpsConnector<HttpConnector>,
+    connect: Duration,
+    health: Arc<Health>,
+}
+
+type Connection = MaybeHttpsStream<TokioIo<TcpStream>>;
+
+impl Service<Uri> for Connector {
+    type Response = Connection;
+    type Error = BoxError;
+    type Future = Pin<Box<dyn Future<Output = Result<Connection, BoxError>> + Send>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.https.poll_ready(cx)
+    }
+
+    fn call(&mut self, uri: Uri) -> Self::Future {
+        let connecting = self.https.call(uri);
+        let (connect, health) = (self.connect, Arc::clone(&self.health));
+        Box::pin(async move {
+            let connected = match tokio::time::timeout(connect, connecting).await {
+                Ok(connected) => connected,
+                Err(_) => Err("no connection within the connect timeout".into()),
+            };
+            match &connected {
+                Ok(_) => health.connected(),
+                Err(_) => health.connection_failed(),
+            }
+            connected
+        })
+    }
+}
+
+/// A request's body, which knows whether a connection has begun to take it.
+pub(super) struct OutboundBody {
+    bytes: Bytes,
+    taken: Arc<AtomicBool>,
+}
+
+impl OutboundBody {
+    /// `taken` is set as soon as the body is asked for.
+    pub(super) fn new(bytes: Bytes, taken: Arc<AtomicBool>) -> Self {
+        Self { bytes, taken }
+    }
+}
+
+impl Body for OutboundBody {
+    type Data = Bytes;
+    type Error = std::convert::Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        self.taken.store(true, Ordering::Relaxed);
+        let bytes = std::mem::take(&mut self.bytes);
+        Poll::Ready((!bytes.is_empty()).then(|| Ok(Frame::data(bytes))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.bytes.len() as u64)
+    }
+}

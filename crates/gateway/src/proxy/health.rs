@@ -1,0 +1,234 @@
+//! Whether a backend takes requests: what failed connections say, and what asking it says.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+use metrics::Gauge;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
+
+use super::endpoint::Endpoint;
+use super::telemetry::up_gauge;
+
+/// How many failed connections in a row rest a backend.
+const FAILURES_TO_REST: u32 = 3;
+/// For how long.
+const REST: Duration = Duration::from_secs(5);
+
+/// What is known about one backend's health. All of it is atomic: it is read on every request.
+pub(super) struct Health {
+    name: Arc<str>,
+    up: Gauge,
+    /// Moments below are nanoseconds since this one.
+    origin: Instant,
+    /// Connections that failed since the last one that was made.
+    failures: AtomicU32,
+    rested_at: AtomicU64,
+    /// Until when the one request that tries a rested backend first has it for itself.
+    trial_ends: AtomicU64,
+    /// Set while active checks fail.
+    down: AtomicBool,
+}
+
+/// How a backend stands among the candidates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// It takes requests.
+    Up,
+    /// It has rested, and the next request tries it.
+    Due,
+    /// A request is trying it; others take it only where there is nothing better.
+    Trying,
+    /// It takes none.
+    Out,
+}
+
+/// Keeps the background health checks running; they end when it is dropped.
+#[derive(Debug)]
+#[must_use = "health checks end when this is dropped"]
+pub struct HealthWatch {
+    _checks: JoinSet<()>,
+}
+
+// === impl Health ===
+
+impl Health {
+    pub(super) fn new(name: Arc<str>) -> Self {
+        let up = up_gauge(&name);
+        up.set(1.0);
+        Self {
+            name,
+            up,
+            origin: Instant::now(),
+            failures: AtomicU32::new(0),
+            rested_at: AtomicU64::new(0),
+            trial_ends: AtomicU64::new(0),
+            down: AtomicBool::new(false),
+        }
+    }
+
+    /// How the backend stands now. Reads the clock only when something was wrong.
+    pub(super) fn standing(&self) -> Standing {
+        if self.down.load(Ordering::Relaxed) {
+            return Standing::Out;
+        }
+        if self.failures.load(Ordering::Relaxed) < FAILURES_TO_REST {
+            return Standing::Up;
+        }
+        let now = self.moment(Duration::ZERO);
+        if now < self.rested_at.load(Ordering::Relaxed) {
+            Standing::Out
+        } else if now < self.trial_ends.load(Ordering::Relaxed) {
+            Standing::Trying
+        } else {
+            Standing::Due
+        }
+    }
+
+    /// A request was given to a backend that was due. Without this a backend that swallows connections would
+    /// cost every request of the next seconds its connect timeout, rather than one.
+    pub(super) fn trial_begins(&self) {
+        self.trial_ends.store(self.moment(REST), Ordering::Relaxed);
+    }
+
+    /// A connection was made.
+    pub(super) fn connected(&self) {
+        if self.failures.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        if self.failures.swap(0, Ordering::Relaxed) >= FAILURES_TO_REST {
+            tracing::info!(backend = %self.name, "backend takes connections again");
+            self.publish();
+        }
+    }
+
+    /// A connection could not be made.
+    pub(super) fn connection_failed(&self) {
+        let failures = self.failures.fetch_add(1, Ordering::Relaxed).saturating_add(1);
+        if failures < FAILURES_TO_REST {
+            return;
+        }
+        self.rested_at.store(self.moment(REST), Ordering::Relaxed);
+        if failures == FAILURES_TO_REST {
+            tracing::warn!(backend = %self.name, "backend refuses connections: resting it");
+            self.publish();
+        }
+    }
+
+    /// What the active checks say. Logs and publishes changes only.
+    fn set_down(&self, down: bool) {
+        if self.down.swap(down, Ordering::Relaxed) == down {
+            return;
+        }
+        if down {
+            tracing::warn!(backend = %self.name, "backend fails its health checks");
+        } else {
+            tracing::info!(backend = %self.name, "backend passes its health check again");
+        }
+        self.publish();
+    }
+
+    fn publish(&self) {
+        let up =
+            !self.down.load(Ordering::Relaxed) && self.failures.load(Ordering::Relaxed) < FAILURES_TO_REST;
+        self.up.set(if up { 1.0 } else { 0.0 });
+    }
+
+    fn moment(&self, from_now: Duration) -> u64 {
+        let since = Instant::now().saturating_duration_since(self.origin).saturating_add(from_now);
+        u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+    }
+}
+
+// === impl HealthWatch ===
+
+impl HealthWatch {
+    pub(super) fn new(endpoints: &[Arc<Endpoint>]) -> Self {
+        let mut checks = JoinSet::new();
+        for endpoint in endpoints {
+            if endpoint.settings.path.is_some() {
+                checks.spawn(watch(Arc::clone(endpoint)));
+            }
+        }
+        Self { _checks: checks }
+    }
+}
+
+/// Asks one backend again and again.
+async fn watch(endpoint: Arc<Endpoint>) {
+    let settings = &endpoint.settings;
+    // A zero interval would panic, and hammer the backend besides.
+    let every = settings.interval.max(Duration::from_millis(1));
+    let mut ticks = interval(every);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut failed = 0_u32;
+    loop {
+        ticks.tick().await;
+        let well = timeout(every, endpoint.check()).await.unwrap_or(false);
+        failed = if well { 0 } else { failed.saturating_add(1) };
+        if well {
+            endpoint.health.set_down(false);
+        } else if failed >= settings.failures.max(1) {
+            endpoint.health.set_down(true);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::time::advance;
+
+    fn failing(times: u32) -> Health {
+        let health = Health::new("b".into());
+        for _ in 0..times {
+            health.connection_failed();
+        }
+        health
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn three_failures_in_a_row_rest_a_backend_for_five_seconds() {
+        assert_eq!(failing(2).standing(), Standing::Up);
+        let health = failing(3);
+        assert_eq!(health.standing(), Standing::Out);
+        advance(Duration::from_millis(4_999)).await;
+        assert_eq!(health.standing(), Standing::Out);
+        advance(Duration::from_millis(2)).await;
+        assert_eq!(health.standing(), Standing::Due);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_ends_the_row() {
+        let health = failing(2);
+        health.connected();
+        health.connection_failed();
+        health.connection_failed();
+        assert_eq!(health.standing(), Standing::Up);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_request_tries_a_rested_backend_and_its_failure_rests_it_again() {
+        let health = failing(3);
+        advance(REST).await;
+        health.trial_begins();
+        assert_eq!(health.standing(), Standing::Trying);
+        health.connection_failed();
+        assert_eq!(health.standing(), Standing::Out);
+        advance(REST).await;
+        assert_eq!(health.standing(), Standing::Due);
+        health.trial_begins();
+        health.connected();
+        assert_eq!(health.standing(), Standing::Up);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_trial_that_tells_nothing_does_not_last() {
+        let health = failing(3);
+        advance(REST).await;
+        health.trial_begins();
+        advance(REST).await;
+        assert_eq!(health.standing(), Standing::Due);
+    }
+}

@@ -1,0 +1,31 @@
+use std::time::Duration;
+
+use crate::{GateKey, Refusal, TenantKey, Ticket};
+
+/// What the driver has to do now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "an action that is not carried out leaves a caller without an answer"]
+pub enum Action {
+    /// Let this request ask the limiter, once, and report what came of it with
+    /// [`admitted`](crate::FairQueue::admitted), [`refused`](crate::FairQueue::refused),
+    /// [`failed`](crate::FairQueue::failed) or [`cancel`](crate::FairQueue::cancel).
+    Grant {
+        /// The request.
+        ticket: Ticket,
+        /// Whose it is.
+        tenant: TenantKey,
+        /// The gate at which it waited.
+        gate: GateKey,
+        /// How long it has been held.
+        waited: Duration,
+    },
+    /// Answer this request: its budget has run out. It is no longer held.
+    Expire {
+        /// The request.
+        ticket: Ticket,
+        /// Whose it was.
+        tenant: TenantKey,
+        /// The answer.
+        refusal: Refusal,
+    },
+}

@@ -9,6 +9,7 @@ use fairlane_identity::{
 };
 use http::{HeaderMap, HeaderValue};
 use proptest::prelude::*;
+use sha2::{Digest as _, Sha256};
 
 /// Everything that was printed, to be searched for what must not be in it.
 #[derive(Default)]
@@ -24,16 +25,15 @@ impl Printed {
         self.0.push(value.to_string());
     }
 
-    /// The first printed text that holds the canary: as it is or escaped, in letters of either case, as a list of
-    /// bytes, or in hexadecimal digits.
-    fn leak(&self, canary: &str) -> Option<&String> {
+    /// The first printed text that holds the canary: as text, plain or escaped, in letters of either case, as a
+    /// list of bytes, or in hexadecimal digits.
+    fn leak(&self, canary: &(impl AsRef<[u8]> + ?Sized)) -> Option<&String> {
         let inside = |text: String| text[1..text.len() - 1].to_lowercase();
-        let forms = [
-            canary.to_lowercase(),
-            inside(format!("{canary:?}")),
-            inside(format!("{:?}", canary.as_bytes())),
-            hex::encode(canary),
-        ];
+        let canary = canary.as_ref();
+        let mut forms = vec![hex::encode(canary), inside(format!("{canary:?}"))];
+        if let Ok(text) = str::from_utf8(canary) {
+            forms.extend([text.to_lowercase(), inside(format!("{text:?}"))]);
+        }
         self.0.iter().find(|text| {
             let text = text.to_lowercase();
             forms.iter().any(|form| text.contains(form))
@@ -117,5 +117,8 @@ proptest! {
         for canary in [&hash_key, &key, &user, &team] {
             prop_assert_eq!(printed.leak(canary), None);
         }
+        // A hash of a key is no key, but what a thief would search a list of guesses for.
+        prop_assert_eq!(printed.leak(&Sha256::digest(&key)), None);
+        prop_assert_eq!(printed.leak(&[7; 32]), None);
     }
 }

@@ -1,0 +1,148 @@
+//! Reading a request's body whole, within a bound and with progress.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::task::Poll;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http_body::Body;
+use tokio::time::Instant;
+
+use crate::body::BoxError;
+
+/// Why a body could not be read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BodyError {
+    /// It is larger than allowed, by its claim or by what came.
+    #[error("the request body is larger than {max_bytes} bytes")]
+    TooLarge {
+        /// The bound it broke.
+        max_bytes: usize,
+    },
+    /// Nothing of it came for too long.
+    #[error("no further byte of the request body came for {}s", .0.as_secs_f64())]
+    Stalled(Duration),
+    /// It ended early or its framing is wrong.
+    #[error("the request body could not be read")]
+    Broken(#[source] BoxError),
+}
+
+/// Reads `body` to its end and returns it.
+///
+/// A body that came in one piece is returned as it came, without a copy. Memory grows with what has arrived,
+/// never with a claimed length. `progress` bounds the time between two pieces, not the whole: a caller that wants the whole
+/// bounded puts its own timeout around. No timer is made for a body that is already here.
+///
+/// Trailers are read and dropped.
+///
+/// # Errors
+///
+/// [`BodyError::TooLarge`] before anything is read if the claimed length is over `max_bytes`, or as soon as more
+/// has come; [`BodyError::Stalled`] after `progress` without a byte; [`BodyError::Broken`] if the connection fails
+/// or the framing is wrong.
+///
+/// # Cancel safety
+///
+/// Dropping the future drops the body: what was read is lost, and the connection closes after the answer unless
+/// the rest had arrived.
+pub async fn read_body<B>(body: B, max_bytes: usize, progress: Duration) -> Result<Bytes, BodyError>
+where
+    B: Body<Data = Bytes>,
+    B::Error: Into<BoxError>,
+{
+    let claimed = body.size_hint();
+    if claimed.lower() > max_bytes as u64 {
+        return Err(BodyError::TooLarge { max_bytes });
+    }
+    let claimed = claimed.exact().and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(0);
+    let mut body = pin!(body);
+    let mut patience = pin!(Patience::new(progress));
+    let mut read = Gathered::default();
+    while !body.is_end_stream() {
+        let frame = poll_fn(|context| {
+            if let Poll::Ready(frame) = body.as_mut().poll_frame(context) {
+                patience.as_mut().get_mut().progressed();
+                return Poll::Ready(Ok(frame));
+            }
+            patience.as_mut().get_mut().poll_end(context).map(|()| Err(BodyError::Stalled(progress)))
+        })
+        .await?;
+        let Some(frame) = frame else { break };
+        let frame = frame.map_err(|error| BodyError::Broken(error.into()))?;
+        let Ok(piece) = frame.into_data() else { continue };
+        if piece.len() > max_bytes - read.len() {
+            return Err(BodyError::TooLarge { max_bytes });
+        }
+        read.push(piece, claimed);
+    }
+    Ok(read.finish())
+}
+
+/// The pieces read so far: one as it came, or several copied together.
+#[derive(Default)]
+struct Gathered {
+    first: Bytes,
+    joined: BytesMut,
+}
+
+impl Gathered {
+    fn len(&self) -> usize {
+        // Only one of the two is ever filled.
+        self.first.len() + self.joined.len()
+    }
+
+    fn push(&mut self, piece: Bytes, claimed: usize) {
+        if self.len() == 0 {
+            self.first = piece;
+            return;
+        }
+        let needed = self.len() + piece.len();
+        if needed > self.joined.capacity() {
+            // Doubling keeps the copies few; the claim is believed only once half of it has come.
+            let target = if claimed >= needed && claimed <= 2 * needed { claimed } else { 2 * needed };
+            self.joined.reserve(target - self.joined.len());
+        }
+        if !self.first.is_empty() {
+            self.joined.extend_from_slice(&std::mem::take(&mut self.first));
+        }
+        self.joined.extend_from_slice(&piece);
+    }
+
+    fn finish(self) -> Bytes {
+        if self.joined.is_empty() { self.first } else { self.joined.freeze() }
+    }
+}
+
+/// A timer that is made at the first wait and moved only when it ends, however many pieces came meanwhile.
+struct Patience {
+    limit: Duration,
+    since: Option<Instant>,
+    timer: Option<std::pin::Pin<Box<tokio::time::Sleep>>>,
+}
+
+impl Patience {
+    fn new(limit: Duration) -> Self {
+        Self { limit, since: None, timer: None }
+    }
+
+    fn progressed(&mut self) {
+        if self.timer.is_some() {
+            self.since = Some(Instant::now());
+        }
+    }
+
+    fn poll_end(&mut self, context: &mut std::task::Context<'_>) -> Poll<()> {
+        let since = *self.since.get_or_insert_with(Instant::now);
+        let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(since + self.limit)));
+        while timer.as_mut().poll(context).is_ready() {
+            let end = since + self.limit;
+            if end <= timer.deadline() {
+                return Poll::Ready(());
+            }
+            timer.as_mut().reset(end);
+        }
+        Poll::Pending
+    }
+}

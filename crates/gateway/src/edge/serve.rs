@@ -1,0 +1,140 @@
+//! The accept loop.
+
+use std::convert::Infallible;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::Arc;
+
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper::service::Service;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::{JoinError, JoinSet};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::EdgeSettings;
+use super::activity::Activity;
+use super::driver::Protocols;
+use super::listen::Acceptor;
+use super::registry::Registry;
+use super::socket::TcpIo;
+use super::state::ConnectionState;
+use crate::body::Body;
+
+/// Serves HTTP/1 and HTTP/2 (with prior knowledge) on `listener` until `drain` is cancelled, then until every
+/// connection has ended.
+///
+/// Every request carries a [`Connection`](super::Connection) and is to be given to [`vet`](super::vet) first. It counts as in flight
+/// from the call of the service to the end, or the drop, of its answer's body. `activity` is kept up to date.
+///
+/// Once `drain` is cancelled, connections already in the listen queue are still taken, then the listener is closed. Idle
+/// connections are closed, busy ones answer what they have begun, the last answer with `connection: close`; a connection on
+/// which nothing was sent yet has one second to do so. Nothing bounds the drain as a whole: put a timeout around.
+///
+/// # Panics
+///
+/// A panic of the service ends its connection (HTTP/1) or its stream (HTTP/2), and is logged.
+///
+/// # Cancel safety
+///
+/// Dropping the future closes the listener and every connection at once, and with them every handler.
+pub async fn serve<S>(
+    listener: TcpListener,
+    settings: EdgeSettings,
+    service: S,
+    drain: CancellationToken,
+    activity: Activity,
+) where
+    S: Service<Request<Incoming>, Response = Response<Body>, Error = Infallible> + Clone + Send + 'static,
+    S::Future: Send + 'static,
+{
+    let streams = TaskTracker::new();
+    let mut edge = Edge {
+        protocols: Arc::new(Protocols::new(&settings, streams.clone())),
+        registry: Registry::new(activity.clone()),
+        settings,
+        activity,
+        service,
+        open: JoinSet::new(),
+    };
+    let mut acceptor = Acceptor::default();
+    let mut drained = pin!(drain.cancelled());
+    loop {
+        let has_room = edge.has_room();
+        tokio::select! {
+            biased;
+            () = &mut drained => break,
+            Some(ended) = edge.open.join_next() => report(ended),
+            (socket, peer) = acceptor.accept(&listener), if has_room => edge.start(socket, peer),
+        }
+    }
+    edge.registry.drain();
+    edge.take_the_queued(listener);
+    while let Some(ended) = edge.open.join_next().await {
+        report(ended);
+    }
+    // A stream's task ends by itself once its connection has gone.
+    streams.close();
+    streams.wait().await;
+}
+
+struct Edge<S> {
+    protocols: Arc<Protocols>,
+    registry: Arc<Registry>,
+    settings: EdgeSettings,
+    activity: Activity,
+    service: S,
+    open: JoinSet<()>,
+}
+
+impl<S> Edge<S>
+where
+    S: Service<Request<Incoming>, Response = Response<Body>, Error = Infallible> + Clone + Send + 'static,
+    S::Future: Send + 'static,
+{
+    fn has_room(&self) -> bool {
+        self.open.len() < self.settings.max_connections
+    }
+
+    fn start(&mut self, socket: TcpStream, peer: SocketAddr) {
+        let Some(place) = self.registry.admit(peer.ip(), &self.settings) else { return };
+        let Ok(io) = TcpIo::new(socket) else { return };
+        let state =
+            ConnectionState::new(peer, Some(io.watch()), self.settings.timeouts, self.activity.clone());
+        place.occupy(&state);
+        let protocols = Arc::clone(&self.protocols);
+        let service = self.service.clone();
+        self.open.spawn(async move {
+            protocols.drive(io, state, service).await;
+            drop(place);
+        });
+    }
+
+    /// Takes the connections which the system has accepted for us: closing the listener would reset them.
+    fn take_the_queued(&mut self, listener: TcpListener) {
+        let Ok(listener) = listener.into_std() else { return };
+        while self.has_room() {
+            match listener.accept().and_then(into_tokio) {
+                Ok((socket, peer)) => self.start(socket, peer),
+                // Mostly that none is left.
+                Err(_) => return,
+            }
+        }
+    }
+}
+
+fn into_tokio((socket, peer): (std::net::TcpStream, SocketAddr)) -> io::Result<(TcpStream, SocketAddr)> {
+    socket.set_nonblocking(true)?;
+    Ok((TcpStream::from_std(socket)?, peer))
+}
+
+fn report(ended: Result<(), JoinError>) {
+    if let Err(error) = ended
+        && error.is_panic()
+    {
+        // Without the panic's text, which may hold anything.
+        tracing::error!("a request's handler panicked, its connection was closed");
+    }
+}

@@ -1,0 +1,95 @@
+//! Stands between hyper and the service: tells each request of its connection, and counts it until its end.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body::{Frame, SizeHint};
+use hyper::body::Incoming;
+use hyper::service::Service;
+use pin_project_lite::pin_project;
+
+use super::Connection;
+use super::state::{ConnectionState, InFlight};
+use crate::body::{Body, BoxError};
+
+/// One connection's view of the service.
+#[derive(Debug)]
+pub(super) struct EdgeService<S> {
+    inner: S,
+    state: Arc<ConnectionState>,
+}
+
+impl<S> EdgeService<S> {
+    pub(super) fn new(inner: S, state: Arc<ConnectionState>) -> Self {
+        Self { inner, state }
+    }
+}
+
+impl<S> Service<Request<Incoming>> for EdgeService<S>
+where
+    S: Service<Request<Incoming>, Response = Response<Body>, Error = Infallible>,
+{
+    type Response = Response<EdgeBody>;
+    type Error = Infallible;
+    type Future = EdgeFuture<S::Future>;
+
+    fn call(&self, mut request: Request<Incoming>) -> Self::Future {
+        let (in_flight, framing) = self.state.dispatched();
+        request.extensions_mut().insert(Connection::new(Arc::clone(in_flight.state()), framing));
+        EdgeFuture { inner: self.inner.call(request), in_flight: Some(in_flight) }
+    }
+}
+
+pin_project! {
+    /// A request with its handler.
+    pub(super) struct EdgeFuture<F> {
+        #[pin]
+        inner: F,
+        in_flight: Option<InFlight>,
+    }
+}
+
+impl<F> Future for EdgeFuture<F>
+where
+    F: Future<Output = Result<Response<Body>, Infallible>>,
+{
+    type Output = Result<Response<EdgeBody>, Infallible>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        let response = ready!(this.inner.poll(context))?;
+        let in_flight = this.in_flight.take();
+        Poll::Ready(Ok(response.map(|inner| EdgeBody { inner, _in_flight: in_flight })))
+    }
+}
+
+/// An answer's body; the request is in flight until it is dropped.
+#[derive(Debug)]
+pub(super) struct EdgeBody {
+    inner: Body,
+    _in_flight: Option<InFlight>,
+}
+
+impl http_body::Body for EdgeBody {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        Pin::new(&mut self.inner).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use fairlane_limiter::{Denied, StoreError};
+
 use crate::body::BoxError;
 
 /// Why a request was not answered by a backend.
@@ -16,9 +18,16 @@ pub enum ForwardError {
     /// Every healthy backend that serves the model is at its own limit.
     #[error("every backend is at its limit")]
     AllExhausted {
-        /// The shortest wait among them.
+        /// The backend with the shortest wait.
+        backend: Arc<str>,
+        /// That wait.
         retry_after: Duration,
+        /// What its buckets hold, and which of them refused.
+        denied: Box<Denied>,
     },
+    /// No healthy backend's limit can ever hold as much as the request asks for.
+    #[error("the request is larger than any backend's limit")]
+    ExceedsLimit,
     /// No connection could be made, or it broke before an answer came.
     #[error("the backend is unavailable")]
     Unavailable {
@@ -40,7 +49,7 @@ pub enum ForwardError {
     },
     /// The store that counts the backends' limits could not decide.
     #[error("the store of the backends' limits could not decide")]
-    StoreUnavailable,
+    StoreUnavailable(#[source] StoreError),
 }
 
 /// Why the backends cannot be used as they are described.
@@ -68,7 +77,10 @@ impl ForwardError {
     pub fn reached_backend(&self) -> bool {
         match self {
             Self::Unavailable { reached, .. } | Self::Timeout { reached, .. } => *reached,
-            Self::NoHealthyBackend | Self::AllExhausted { .. } | Self::StoreUnavailable => false,
+            Self::NoHealthyBackend
+            | Self::AllExhausted { .. }
+            | Self::ExceedsLimit
+            | Self::StoreUnavailable(_) => false,
         }
     }
 }

@@ -10,6 +10,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
+use fairlane_limiter::{Decision, Denied, Granted};
 use http::header::CONTENT_TYPE;
 use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue, Method, Response, Version};
@@ -24,7 +25,7 @@ use super::client::TrustedRoots;
 use super::deadline::{Deadline, later};
 use super::endpoint::{Attempt, AttemptError, BackendBody, Endpoint};
 use super::health::Standing;
-use super::{Backend, Dialect, ForwardError, HealthWatch, ProxyError, Taken, Timeouts, headers};
+use super::{Backend, Dialect, ForwardError, HealthWatch, ProxyError, Timeouts, headers};
 use crate::body::{Body, BoxError};
 
 /// The backends, and how to get a request answered by one of them.
@@ -66,6 +67,8 @@ pub struct Forwarded {
     pub response: Response<Body>,
     /// Who gave it.
     pub backend: Arc<str>,
+    /// What the backend's own limit granted, if it has one.
+    pub granted: Option<Granted>,
 }
 
 /// The endpoints that may take one request.
@@ -130,16 +133,17 @@ impl Proxy {
             outbound;
         headers::to_backend(&mut headers, peer, request_id);
 
-        let mut shortest_wait: Option<Duration> = None;
+        let mut refusal = Refusal::default();
         let mut failed = None;
         while let Some(endpoint) = candidates.next(&self.rotation) {
-            match take(endpoint, tokens).await? {
-                Taken::Granted => {}
-                Taken::Exhausted { retry_after } => {
-                    shortest_wait = Some(shortest_wait.map_or(retry_after, |wait| wait.min(retry_after)));
+            let granted = match take(endpoint, tokens).await? {
+                None => None,
+                Some(Decision::Granted(granted)) => Some(granted),
+                Some(refused) => {
+                    refusal.note(endpoint, refused);
                     continue;
                 }
-            }
+            };
             if endpoint.health.standing() == Standing::Due {
                 endpoint.health.trial_begins();
             }
@@ -157,7 +161,7 @@ impl Proxy {
                 sent: Arc::clone(&sent),
             };
             match answer.wait(endpoint.send(attempt)).await {
-                Some(Ok(response)) => return answer.pass_on(endpoint, response).await,
+                Some(Ok(response)) => return answer.pass_on(endpoint, granted, response).await,
                 Some(Err(AttemptError::Connect(error))) => {
                     tracing::debug!(backend = %endpoint.name, error = &*error, "no connection");
                     endpoint.metrics.unavailable();
@@ -180,11 +184,7 @@ impl Proxy {
         }
         // A backend without a connection counts as unhealthy, and the rest being exhausted is what the caller can
         // wait for.
-        Err(match (shortest_wait, failed) {
-            (Some(retry_after), _) => ForwardError::AllExhausted { retry_after },
-            (None, Some(error)) => error,
-            (None, None) => ForwardError::NoHealthyBackend,
-        })
+        Err(refusal.into_error().or(failed).unwrap_or(ForwardError::NoHealthyBackend))
     }
 
     fn candidates(&self, model: Option<&str>) -> Candidates<'_> {
@@ -232,16 +232,49 @@ impl<'a> Candidates<'a> {
     }
 }
 
-async fn take(endpoint: &Endpoint, tokens: u64) -> Result<Taken, ForwardError> {
+async fn take(endpoint: &Endpoint, tokens: u64) -> Result<Option<Decision>, ForwardError> {
     match &endpoint.quota {
-        Some(quota) => quota.take(tokens).await.map_err(|_| ForwardError::StoreUnavailable),
-        None => Ok(Taken::Granted),
+        Some(quota) => quota.take(tokens).await.map(Some).map_err(ForwardError::StoreUnavailable),
+        None => Ok(None),
     }
 }
 
 async fn give_back(endpoint: &Endpoint, tokens: u64) {
-    if let Some(quota) = &endpoint.quota {
-        quota.give_back(tokens).await;
+    let Some(quota) = &endpoint.quota else { return };
+    if let Err(error) = quota.give_back(tokens).await {
+        endpoint.metrics.give_back_lost();
+        tracing::debug!(backend = %endpoint.name, error = &error as &dyn std::error::Error, "not given back");
+    }
+}
+
+/// What the limits of the backends tried so far said.
+#[derive(Default)]
+struct Refusal {
+    shortest: Option<(Duration, Arc<str>, Box<Denied>)>,
+    impossible: bool,
+}
+
+impl Refusal {
+    fn note(&mut self, endpoint: &Endpoint, decision: Decision) {
+        match decision {
+            Decision::Denied(denied) => {
+                let wait = denied.retry_after();
+                if self.shortest.as_ref().is_none_or(|(shortest, ..)| wait < *shortest) {
+                    self.shortest = Some((wait, Arc::clone(&endpoint.name), Box::new(denied)));
+                }
+            }
+            Decision::Impossible(_) => self.impossible = true,
+            Decision::Granted(_) => {}
+        }
+    }
+
+    fn into_error(self) -> Option<ForwardError> {
+        match self.shortest {
+            Some((retry_after, backend, denied)) => {
+                Some(ForwardError::AllExhausted { backend, retry_after, denied })
+            }
+            None => self.impossible.then_some(ForwardError::ExceedsLimit),
+        }
     }
 }
 
@@ -298,6 +331,7 @@ impl<'t> Answering<'t> {
     async fn pass_on(
         mut self,
         endpoint: &Endpoint,
+        granted: Option<Granted>,
         response: Response<BackendBody>,
     ) -> Result<Forwarded, ForwardError> {
         let (mut head, mut body) = response.into_parts();
@@ -328,6 +362,7 @@ impl<'t> Answering<'t> {
         Ok(Forwarded {
             response: Response::from_parts(head, body.boxed_unsync()),
             backend: Arc::clone(&endpoint.name),
+            granted,
         })
     }
 

@@ -32,6 +32,6 @@ pub use backend::{
 pub use error::{ForwardError, ProxyError};
 pub use forward::{Forwarded, Outbound, Proxy};
 pub use health::HealthWatch;
-pub use quota::{BackendQuota, QuotaFuture, QuotaUnavailable, Taken};
+pub use quota::{BackendCharges, BackendQuota, QuotaFuture};
 pub use target::{HttpTarget, InvalidTarget, Target};
 pub use telemetry::describe_metrics;

@@ -55,6 +55,12 @@ impl BackendMetrics {
         }
     }
 
+    /// What a backend's limit was charged could not be given back; such losses are counted with the other
+    /// settlements.
+    pub(super) fn give_back_lost(&self) {
+        metrics::counter!("rate_limit_settlements_lost_total").increment(1);
+    }
+
     pub(super) fn unavailable(&self) {
         self.count(&self.unavailable, "unavailable");
     }

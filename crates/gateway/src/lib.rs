@@ -1,6 +1,19 @@
 //! Fairlane, a fair admission gateway for LLM and API traffic.
 
+pub mod admission;
+pub mod answer;
+pub mod assemble;
 pub mod body;
+pub mod clock;
+pub mod dimension;
 pub mod echo;
 pub mod edge;
+mod finish;
+mod forward;
+pub mod limits;
+mod models;
 pub mod proxy;
+pub mod request;
+pub mod stack;
+pub mod telemetry;
+mod trace;

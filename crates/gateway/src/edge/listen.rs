@@ -54,7 +54,7 @@ impl Acceptor {
         self.accept_from(|| listener.accept()).await
     }
 
-    async fn accept_from<F, C>(&mut self, mut attempt: impl FnMut() -> F) -> C
+    pub(super) async fn accept_from<F, C>(&mut self, mut attempt: impl FnMut() -> F) -> C
     where
         F: Future<Output = io::Result<C>>,
     {
@@ -71,6 +71,12 @@ impl Acceptor {
                 Err(error) => self.failed(&error),
             }
         }
+    }
+
+    /// Errors that were not logged since the last that was.
+    #[cfg(test)]
+    pub(super) fn unlogged(&self) -> u64 {
+        self.unlogged
     }
 
     fn failed(&mut self, error: &io::Error) {

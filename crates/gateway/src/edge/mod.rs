@@ -38,6 +38,8 @@ mod service;
 mod settings;
 mod socket;
 mod state;
+#[cfg(test)]
+mod tests;
 mod vet;
 
 pub use self::activity::Activity;

@@ -103,7 +103,7 @@ impl Drop for Place {
 }
 
 /// The address that stands for all of one client's; none for peers without a bound.
-fn client_of(peer: IpAddr, settings: &EdgeSettings) -> Option<IpAddr> {
+pub(super) fn client_of(peer: IpAddr, settings: &EdgeSettings) -> Option<IpAddr> {
     // A socket for both families shows IPv4 peers in their IPv6 form.
     let peer = peer.to_canonical();
     if (settings.exempt)(peer) {

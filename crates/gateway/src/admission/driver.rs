@@ -1,0 +1,386 @@
+//! Owns the scheduler, its lock and its one timer.
+//!
+//! The scheduler is a pure state machine; this is the part that has a clock. Every mutation goes through
+//! [`Driver::mutate`]: change, drain all actions, arm the timer, unlock, and only then wake whom the actions concern.
+
+use std::{collections::HashMap, sync::Arc};
+
+use fairlane_fair_queue::{
+    Action, Demand, FairQueue, GateLevel, Limits, Place, Reason, Refusal, Request, Ticket, Timestamp,
+};
+use parking_lot::{Mutex, MutexGuard};
+use smallvec::SmallVec;
+use tokio::{
+    sync::{Notify, oneshot},
+    time::Instant,
+};
+
+use super::{
+    ask::{Ask, Tenant},
+    hint::ContentionHint,
+    limiter::gate_of,
+    wait::Held,
+};
+use crate::{clock::TokioClock, limits::Charges, telemetry::Telemetry};
+
+/// What a held request is told.
+#[derive(Debug)]
+pub(super) enum Turn {
+    /// Try the limiter again.
+    Attempt,
+    /// The wait is over without one.
+    Expired(Refusal),
+    /// The gateway is going down.
+    ShuttingDown,
+}
+
+/// The gates of a request, each with what it asks there.
+pub(super) type Demands = SmallVec<[Demand; 6]>;
+
+pub(super) fn demands(charges: &Charges) -> Demands {
+    charges.as_slice().iter().map(|charge| Demand { gate: gate_of(charge), cost: charge.cost }).collect()
+}
+
+/// The scheduler at work.
+#[derive(Debug)]
+pub(super) struct Driver {
+    shared: Arc<Shared>,
+    timer: tokio::task::AbortHandle,
+}
+
+#[derive(Debug)]
+struct Shared {
+    inner: Mutex<Inner>,
+    hint: ContentionHint,
+    rearmed: Notify,
+    clock: TokioClock,
+    telemetry: Arc<Telemetry>,
+    max_body_bytes: u64,
+}
+
+#[derive(Debug)]
+struct Inner {
+    queue: FairQueue,
+    waiting: HashMap<Ticket, oneshot::Sender<Turn>>,
+    /// Bytes of the bodies of all held requests.
+    body_bytes: u64,
+    /// When the timer task is to look again.
+    armed: Option<Timestamp>,
+    closed: bool,
+}
+
+/// Why a request was not taken into a lane.
+#[derive(Debug)]
+pub(super) enum NotHeld {
+    /// The queue says no.
+    Refused(Refusal),
+    /// The gateway is going down.
+    ShuttingDown,
+}
+
+/// What became of a request that the limiter refused again.
+#[derive(Debug)]
+pub(super) enum Again {
+    /// It waits on.
+    Held,
+    /// It is refused now.
+    Refused(Refusal),
+    /// The scheduler does not know it any more.
+    Gone,
+}
+
+impl Driver {
+    /// Sets the scheduler up, and its timer on the current runtime.
+    ///
+    /// `max_body_bytes` bounds the bodies of all held requests together.
+    pub(super) fn spawn(
+        limits: Limits,
+        max_body_bytes: u64,
+        clock: TokioClock,
+        telemetry: Arc<Telemetry>,
+    ) -> Self {
+        let inner = Inner {
+            queue: FairQueue::new(limits),
+            waiting: HashMap::new(),
+            body_bytes: 0,
+            armed: None,
+            closed: false,
+        };
+        let shared = Arc::new(Shared {
+            inner: Mutex::new(inner),
+            hint: ContentionHint::new(),
+            rearmed: Notify::new(),
+            clock,
+            telemetry,
+            max_body_bytes,
+        });
+        let timer = tokio::spawn(Arc::clone(&shared).keep_time()).abort_handle();
+        Self { shared, timer }
+    }
+
+    /// Whether somebody may be waiting for one of the buckets. Lock-free; never wrongly `false`.
+    pub(super) fn may_be_contended(&self, charges: &Charges) -> bool {
+        charges.as_slice().iter().any(|charge| self.shared.hint.may_be_contended(gate_of(charge)))
+    }
+
+    /// The first of the charges whose bucket somebody waits for.
+    pub(super) fn contended(&self, charges: &Charges) -> Option<usize> {
+        let inner = self.shared.inner.lock();
+        charges.as_slice().iter().position(|charge| inner.queue.contended(gate_of(charge)))
+    }
+
+    /// Takes a request into its lane if somebody waits for one of its buckets; asking and joining are one step.
+    pub(super) fn join_contended(
+        &self,
+        ask: &Ask,
+        tenant: Tenant,
+        deadline: Instant,
+    ) -> Option<Result<Held, NotHeld>> {
+        self.join_if(ask, tenant, &[], deadline, |queue, demands| {
+            demands.iter().any(|demand| queue.contended(demand.gate))
+        })
+    }
+
+    /// Takes a request that the limiter refused into its lane.
+    pub(super) fn join(
+        &self,
+        ask: &Ask,
+        tenant: Tenant,
+        levels: &[GateLevel],
+        deadline: Instant,
+    ) -> Result<Held, NotHeld> {
+        self.join_if(ask, tenant, levels, deadline, |_, _| true).unwrap_or(Err(NotHeld::ShuttingDown))
+    }
+
+    fn join_if(
+        &self,
+        ask: &Ask,
+        tenant: Tenant,
+        levels: &[GateLevel],
+        deadline: Instant,
+        wanted: impl FnOnce(&FairQueue, &[Demand]) -> bool,
+    ) -> Option<Result<Held, NotHeld>> {
+        let demands = demands(&ask.charges);
+        let deadline = self.shared.clock.schedule(deadline);
+        let joined = self.shared.mutate(|inner, now| {
+            if !wanted(&inner.queue, &demands) {
+                return None;
+            }
+            if inner.closed {
+                return Some(Err(NotHeld::ShuttingDown));
+            }
+            let request =
+                Request { tenant: tenant.key, weight: tenant.weight, demands: &demands, levels, deadline };
+            Some(inner.enqueue(request, ask.body_bytes, self.shared.max_body_bytes, now))
+        })?;
+        Some(match joined {
+            Ok((place, turn)) => Ok(Held::new(self.handle(), place, turn, ask.body_bytes)),
+            Err(not_held) => {
+                if let NotHeld::Refused(refusal) = &not_held {
+                    self.shared.telemetry.queue.refused(refusal.reason.as_str());
+                }
+                Err(not_held)
+            }
+        })
+    }
+
+    /// What a bucket holds, as learnt elsewhere than from an attempt.
+    pub(super) fn observed(&self, levels: &[GateLevel]) {
+        self.shared.mutate(|inner, now| {
+            for level in levels {
+                inner.queue.observed(*level, now);
+            }
+        });
+    }
+
+    /// Answers everybody who is held, and takes nobody any more.
+    pub(super) fn close(&self) -> usize {
+        let waiting = {
+            let mut inner = self.shared.inner.lock();
+            inner.closed = true;
+            std::mem::take(&mut inner.waiting)
+        };
+        let held = waiting.len();
+        for (_, turn) in waiting {
+            // One whose caller just left has nobody to tell.
+            _ = turn.send(Turn::ShuttingDown);
+        }
+        held
+    }
+
+    /// A look at the lanes.
+    pub(super) fn snapshot(&self) -> fairlane_fair_queue::Snapshot {
+        let now = self.shared.clock.schedule(Instant::now());
+        self.shared.inner.lock().queue.snapshot(now)
+    }
+
+    fn handle(&self) -> Handle {
+        Handle(Arc::clone(&self.shared))
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.timer.abort();
+    }
+}
+
+/// What a held request does to the scheduler.
+#[derive(Clone, Debug)]
+pub(super) struct Handle(Arc<Shared>);
+
+impl Handle {
+    pub(super) fn admitted(&self, ticket: Ticket, body_bytes: u64, levels: &[GateLevel]) {
+        self.0.mutate(|inner, now| {
+            inner.forget(ticket, body_bytes);
+            inner.queue.admitted(ticket, levels, now);
+        });
+    }
+
+    pub(super) fn refused(
+        &self,
+        ticket: Ticket,
+        levels: &[GateLevel],
+    ) -> (Again, Option<oneshot::Receiver<Turn>>) {
+        let (again, turn) = self.0.mutate(|inner, now| match inner.queue.refused(ticket, levels, now) {
+            fairlane_fair_queue::Requeue::Requeued(place) => {
+                let (tell, turn) = oneshot::channel();
+                if inner.closed {
+                    // Nobody will look at the map again.
+                    _ = tell.send(Turn::ShuttingDown);
+                } else {
+                    inner.waiting.insert(place.ticket, tell);
+                }
+                (Again::Held, Some(turn))
+            }
+            fairlane_fair_queue::Requeue::Refused(refusal) => (Again::Refused(refusal), None),
+            fairlane_fair_queue::Requeue::Unknown => (Again::Gone, None),
+        });
+        if let Again::Refused(refusal) = &again {
+            self.0.telemetry.queue.refused(refusal.reason.as_str());
+        }
+        (again, turn)
+    }
+
+    pub(super) fn failed(&self, ticket: Ticket, body_bytes: u64) {
+        self.0.mutate(|inner, now| {
+            inner.forget(ticket, body_bytes);
+            inner.queue.failed(ticket, now);
+        });
+    }
+
+    /// The request is no longer there, in whatever state it was.
+    pub(super) fn left(&self, ticket: Ticket, body_bytes: u64) {
+        self.0.mutate(|inner, now| {
+            inner.forget(ticket, body_bytes);
+            inner.queue.cancel(ticket, now);
+        });
+    }
+}
+
+/// Whom to tell what, once the lock is free.
+type Wakes = SmallVec<[(oneshot::Sender<Turn>, Turn); 8]>;
+
+impl Shared {
+    /// One mutation, then all actions, then the timer; whoever is concerned is told after the lock is free.
+    fn mutate<R>(&self, change: impl FnOnce(&mut Inner, Timestamp) -> R) -> R {
+        let now = self.clock.schedule(Instant::now());
+        let mut inner = self.inner.lock();
+        let result = change(&mut inner, now);
+        self.settle(inner, now);
+        result
+    }
+
+    fn settle(&self, mut inner: MutexGuard<'_, Inner>, now: Timestamp) {
+        let mut wakes = Wakes::new();
+        while let Some(action) = inner.queue.poll(now) {
+            wakes.extend(self.act(&mut inner, action));
+        }
+        while let Some((gate, contended)) = inner.queue.poll_contention() {
+            self.hint.turned(gate, contended);
+        }
+        let next = inner.queue.next_wakeup();
+        let sooner = next.is_some_and(|next| inner.armed.is_none_or(|armed| next < armed));
+        if sooner {
+            inner.armed = next;
+        }
+        let (held, tenants) = (inner.queue.held(), inner.queue.tenants());
+        drop(inner);
+        #[expect(clippy::cast_precision_loss, reason = "bounded far below 2^52")]
+        {
+            self.telemetry.queue.depth.set(held as f64);
+            self.telemetry.queue.tenants.set(tenants as f64);
+        }
+        if sooner {
+            self.rearmed.notify_one();
+        }
+        for (waiter, turn) in wakes {
+            // A waiter that is being dropped tells the scheduler so itself.
+            _ = waiter.send(turn);
+        }
+    }
+
+    fn act(&self, inner: &mut Inner, action: Action) -> Option<(oneshot::Sender<Turn>, Turn)> {
+        match action {
+            Action::Grant { ticket, waited, .. } => {
+                self.telemetry.queue.grants.increment(1);
+                self.telemetry.queue.wait_seconds.record(waited);
+                Some((inner.waiting.remove(&ticket)?, Turn::Attempt))
+            }
+            Action::Expire { ticket, refusal, .. } => {
+                self.telemetry.queue.refused(refusal.reason.as_str());
+                Some((inner.waiting.remove(&ticket)?, Turn::Expired(refusal)))
+            }
+        }
+    }
+
+    /// Looks again whenever the scheduler asked for it.
+    async fn keep_time(self: Arc<Self>) {
+        loop {
+            let armed = self.inner.lock().armed;
+            match armed {
+                None => self.rearmed.notified().await,
+                Some(at) => {
+                    tokio::select! {
+                        () = tokio::time::sleep_until(self.clock.instant(at)) => {
+                            self.mutate(|inner, _| inner.armed = None);
+                        }
+                        () = self.rearmed.notified() => {}
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Inner {
+    fn enqueue(
+        &mut self,
+        request: Request<'_>,
+        body_bytes: u64,
+        max_body_bytes: u64,
+        now: Timestamp,
+    ) -> Result<(Place, oneshot::Receiver<Turn>), NotHeld> {
+        let place = self.queue.enqueue(request, now).map_err(NotHeld::Refused)?;
+        if self.body_bytes.saturating_add(body_bytes) > max_body_bytes {
+            // It had to be enqueued to know its place and its wait.
+            self.queue.cancel(place.ticket, now);
+            return Err(NotHeld::Refused(Refusal {
+                reason: Reason::QueueFull,
+                position: place.position,
+                waited: std::time::Duration::ZERO,
+                retry_after: place.estimate,
+                gate: place.gate,
+            }));
+        }
+        self.body_bytes += body_bytes;
+        let (tell, turn) = oneshot::channel();
+        self.waiting.insert(place.ticket, tell);
+        Ok((place, turn))
+    }
+
+    fn forget(&mut self, ticket: Ticket, body_bytes: u64) {
+        self.waiting.remove(&ticket);
+        self.body_bytes = self.body_bytes.saturating_sub(body_bytes);
+    }
+}

@@ -1,0 +1,166 @@
+//! What an admitted request holds until its answer has ended.
+
+use std::{
+    fmt,
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName};
+use http_body::{Body, Frame, SizeHint};
+use pin_project_lite::pin_project;
+
+use super::limiter::Limiter;
+use crate::{
+    answer::{QuotaStatus, ceil_millis, whole_millis},
+    body::BoxError,
+    limits::Charges,
+};
+
+/// Leave to go on to a backend.
+///
+/// Only admission makes one. Clones are the same permit; when the last of them is dropped without
+/// [`Permit::keep_charges`], what the request took is given back, exactly once.
+#[derive(Clone)]
+pub struct Permit(Arc<Inner>);
+
+struct Inner {
+    limiter: Arc<Limiter>,
+    charges: Charges,
+    kept: AtomicBool,
+    quota: Option<QuotaStatus>,
+    hold: Option<Hold>,
+}
+
+/// What holding a request came to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Hold {
+    /// Its place in its lane when it joined.
+    pub(super) position: usize,
+    /// How long it was held.
+    pub(super) waited: Duration,
+    /// How long it was told to expect, when it joined.
+    pub(super) estimated: Duration,
+}
+
+impl Permit {
+    pub(super) fn new(
+        limiter: Arc<Limiter>,
+        charges: Charges,
+        quota: Option<QuotaStatus>,
+        hold: Option<Hold>,
+    ) -> Self {
+        Self(Arc::new(Inner { limiter, charges, kept: AtomicBool::new(false), quota, hold }))
+    }
+
+    /// A backend has been reached: the request counts now, however it ends.
+    pub fn keep_charges(&self) {
+        self.0.kept.store(true, Ordering::Release);
+    }
+
+    /// No backend was reached after all.
+    pub fn return_charges(&self) {
+        self.0.kept.store(false, Ordering::Release);
+    }
+
+    /// Writes what the caller is told of its limits and of its wait.
+    pub fn write_headers(&self, headers: &mut HeaderMap) {
+        if let Some(quota) = self.0.quota {
+            quota.write(headers, None);
+        }
+        if let Some(hold) = self.0.hold {
+            headers.insert(HeaderName::from_static("x-fair-queue-position"), hold.position.into());
+            headers.insert(
+                HeaderName::from_static("x-fair-queue-wait-ms"),
+                whole_millis(hold.waited).into(),
+            );
+            headers.insert(
+                HeaderName::from_static("x-fair-queue-estimated-wait-ms"),
+                ceil_millis(hold.estimated).into(),
+            );
+        }
+    }
+}
+
+impl fmt::Debug for Permit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Permit").field("hold", &self.0.hold).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if !*self.kept.get_mut() && !self.charges.is_empty() {
+            self.limiter.give_back(&self.charges);
+        }
+    }
+}
+
+pin_project! {
+    /// An answer's body: an admitted request's carries its permit to the body's end.
+    #[derive(Debug)]
+    pub struct PermitBody<B> {
+        #[pin]
+        content: Content<B>,
+        // Given up with the body, whether it ends or is dropped.
+        permit: Option<Permit>,
+    }
+}
+
+pin_project! {
+    #[project = ContentProjected]
+    #[derive(Debug)]
+    enum Content<B> {
+        Served { #[pin] body: B },
+        Refused { #[pin] body: crate::body::Body },
+    }
+}
+
+impl<B> PermitBody<B> {
+    pub(super) const fn served(body: B, permit: Permit) -> Self {
+        Self { content: Content::Served { body }, permit: Some(permit) }
+    }
+
+    pub(super) const fn refused(body: crate::body::Body) -> Self {
+        Self { content: Content::Refused { body }, permit: None }
+    }
+}
+
+impl<B> Body for PermitBody<B>
+where
+    B: Body<Data = Bytes>,
+    B::Error: Into<BoxError>,
+{
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        match self.project().content.project() {
+            ContentProjected::Served { body } => body.poll_frame(cx).map_err(Into::into),
+            ContentProjected::Refused { body } => body.poll_frame(cx),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.content {
+            Content::Served { body } => body.is_end_stream(),
+            Content::Refused { body } => body.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.content {
+            Content::Served { body } => body.size_hint(),
+            Content::Refused { body } => body.size_hint(),
+        }
+    }
+}

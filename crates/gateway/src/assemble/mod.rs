@@ -1,0 +1,206 @@
+//! Configuration in, working parts out: the one place where the leaves' types are made from configured values.
+
+mod backends;
+mod identities;
+mod limits;
+
+use std::{num::NonZeroU32, sync::Arc, time::Duration};
+
+use fairlane_config::{GatewayConfig, model};
+use fairlane_fair_queue::Limits;
+use fairlane_identity::{AddressSet, ClientPrefix, Directory, DirectoryError, Hasher, TrustedProxies};
+use fairlane_limiter::{MemoryLimits, MemoryStore, QuotaError};
+
+use crate::{
+    admission::{Admission, Edge, Limiter, QueueSettings},
+    clock::TokioClock,
+    edge::{EdgeSettings, EdgeTimeouts},
+    limits::IdentityLimits,
+    proxy::{InvalidCredential, InvalidTarget, Proxy, ProxyError},
+    request::Routes,
+    telemetry::{Telemetry, TelemetryError},
+};
+
+/// What a request meets, in the order in which it meets them.
+#[derive(Debug)]
+pub struct Parts {
+    /// Every metric.
+    pub telemetry: Arc<Telemetry>,
+    /// Whose word on a caller's address is taken.
+    pub trusted_proxies: TrustedProxies,
+    /// The limits on the wire.
+    pub edge: Edge,
+    /// Which paths exist.
+    pub routes: Routes,
+    /// Who may call.
+    pub directory: Directory,
+    /// Whether somebody without a key may call too.
+    pub permissive: bool,
+    /// The bounds on a body.
+    pub body: BodyBounds,
+    /// Exact names of models that the list of models tells.
+    pub models: Vec<Box<str>>,
+    /// What callers are charged.
+    pub limits: IdentityLimits,
+    /// Decides and holds.
+    pub admission: Arc<Admission>,
+    /// The store, for metrics.
+    pub limiter: Arc<Limiter>,
+    /// The backends.
+    pub proxy: Arc<Proxy>,
+}
+
+/// How a body is read.
+#[derive(Clone, Copy, Debug)]
+pub struct BodyBounds {
+    /// Its size, in bytes.
+    pub max_bytes: usize,
+    /// The longest pause in it.
+    pub progress: Duration,
+}
+
+/// A configuration that was accepted cannot be put to work.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AssembleError {
+    /// A limit is out of the limiter's range.
+    #[error("a limit cannot be kept")]
+    Quota(#[from] QuotaError),
+    /// The API keys contradict each other.
+    #[error("the API keys cannot be used")]
+    Directory(#[from] DirectoryError),
+    /// A backend's address.
+    #[error("a backend's address cannot be used")]
+    Target(#[from] InvalidTarget),
+    /// A backend's credential.
+    #[error("a backend's API key cannot be sent")]
+    Credential(#[from] InvalidCredential),
+    /// The backends' client.
+    #[error("the backends cannot be set up")]
+    Proxy(#[from] ProxyError),
+    /// The metrics.
+    #[error("the metrics cannot be set up")]
+    Telemetry(#[from] TelemetryError),
+    /// The system gives no random bytes for a hash key.
+    #[error("the system gives no random bytes")]
+    Random,
+    /// A value that validation should have refused.
+    #[error("{0}")]
+    Value(&'static str),
+}
+
+/// Builds everything that a request meets. Must be called on a Tokio runtime.
+///
+/// # Errors
+///
+/// What validation cannot see: certificates, say, or the system refusing random bytes.
+pub fn assemble(config: &GatewayConfig) -> Result<Parts, AssembleError> {
+    let rate_limiting = &config.rate_limiting;
+    let clock = TokioClock::start();
+    let hasher = hasher(&config.identity)?;
+    let routes = Routes::new(config.server.paths.iter().map(String::as_str));
+    let telemetry = Arc::new(Telemetry::new(
+        rate_limiting.fair_queuing.tenant_dimension.as_str(),
+        fairlane_fair_queue::Reason::ALL.map(fairlane_fair_queue::Reason::as_str),
+        routes.all().iter().map(|route| &*route.path),
+    )?);
+    let memory = MemoryLimits { max_buckets: rate_limiting.max_buckets.get(), ..MemoryLimits::default() };
+    let limiter = Arc::new(Limiter::new(MemoryStore::new(memory, clock), Arc::clone(&telemetry)));
+
+    let directory = identities::directory(&config.api_keys, &hasher)?;
+    let edge = Edge::new(Arc::clone(&limiter), limits::edge(config, &hasher, &limiter)?);
+    let limits = if rate_limiting.enabled {
+        limits::identity(config, &hasher, &directory, &limiter)?
+    } else {
+        IdentityLimits::default()
+    };
+    let admission =
+        Admission::new(Arc::clone(&limiter), queue(config), clock, Arc::clone(&telemetry));
+    let proxy = telemetry.scoped(|| backends::proxy(config, &hasher, &limiter))?;
+    Ok(Parts {
+        trusted_proxies: TrustedProxies::new(
+            config.server.trusted_proxies.iter().map(model_range).collect::<AddressSet>(),
+        ),
+        edge,
+        routes,
+        directory,
+        permissive: config.api_keys.mode == model::AuthMode::Permissive,
+        body: BodyBounds {
+            max_bytes: usize::try_from(config.server.max_body_bytes.get()).unwrap_or(usize::MAX),
+            progress: config.server.timeouts.body_progress,
+        },
+        models: backends::listed_models(config),
+        limits,
+        admission: Arc::new(admission),
+        limiter,
+        proxy: Arc::new(proxy),
+        telemetry,
+    })
+}
+
+/// What the accept loop is told.
+///
+/// # Errors
+///
+/// [`AssembleError::Value`] for an impossible prefix.
+pub fn edge_settings(config: &GatewayConfig) -> EdgeSettings {
+    let server = &config.server;
+    let proxies: AddressSet = server.trusted_proxies.iter().map(model_range).collect();
+    EdgeSettings {
+        max_connections: server.max_connections.get(),
+        max_connections_per_client: server.max_connections_per_client.get(),
+        max_header_bytes: usize::try_from(server.max_header_bytes.get()).unwrap_or(usize::MAX),
+        timeouts: EdgeTimeouts {
+            first_byte: server.timeouts.first_byte,
+            header: server.timeouts.header,
+            body_progress: server.timeouts.body_progress,
+            keep_alive: server.timeouts.keep_alive,
+        },
+        ipv4_prefix: server.ipv4_prefix.get(),
+        ipv6_prefix: server.ipv6_prefix.get(),
+        // A proxy stands for many clients.
+        exempt: Arc::new(move |address| proxies.contains(address)),
+    }
+}
+
+fn model_range(range: &fairlane_config::AddressRange) -> ipnet::IpNet {
+    range.network()
+}
+
+fn prefix(config: &GatewayConfig) -> Result<ClientPrefix, AssembleError> {
+    ClientPrefix::new(config.server.ipv4_prefix.get(), config.server.ipv6_prefix.get())
+        .map_err(|_| AssembleError::Value("a client's address prefix is longer than an address"))
+}
+
+fn hasher(identity: &model::Identity) -> Result<Hasher, AssembleError> {
+    let random;
+    let key = if identity.hash_key.is_empty() {
+        tracing::warn!("identity.hash_key is not set: names are hashed with a key of this process only");
+        let mut bytes = [0; 32];
+        getrandom::fill(&mut bytes).map_err(|_| AssembleError::Random)?;
+        random = bytes;
+        &random[..]
+    } else {
+        identity.hash_key.expose().as_bytes()
+    };
+    Hasher::new(key).map_err(|_| AssembleError::Value("the hash key is empty"))
+}
+
+fn queue(config: &GatewayConfig) -> Option<QueueSettings> {
+    let fair = &config.rate_limiting.fair_queuing;
+    (config.rate_limiting.enabled && fair.enabled).then(|| QueueSettings {
+        limits: Limits {
+            max_queue_depth_per_tenant: fair.max_queue_depth_per_tenant,
+            max_total_queued: fair.max_total_queued,
+            max_tenants: fair.max_tenants,
+            max_in_flight: u32::try_from(fair.max_in_flight.get())
+                .ok()
+                .and_then(NonZeroU32::new)
+                .unwrap_or(NonZeroU32::MAX),
+        },
+        max_wait: Duration::from_millis(fair.max_wait_ms.get()),
+        smallest_total: config.timeouts.request.smallest_total(),
+        tenant_dimension: fair.tenant_dimension.as_str(),
+        max_body_bytes: config.server.max_buffered_bytes.get(),
+    })
+}

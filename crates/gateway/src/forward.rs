@@ -1,0 +1,118 @@
+//! The service behind admission: an admitted request goes to a backend.
+
+use std::{
+    convert::Infallible,
+    future::Future,
+    net::IpAddr,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use bytes::Bytes;
+use http::{HeaderValue, Request, Response, uri::PathAndQuery};
+use tokio::time::Instant;
+use tower::Service;
+
+use crate::{
+    admission::{Ask, Permit},
+    answer::{Dialect, Fault},
+    body::Body,
+    dimension::Dimension,
+    proxy::{ForwardError, Outbound, Proxy},
+    request::Reading,
+};
+
+/// What has been understood of a request on its way to admission.
+#[derive(Clone, Debug)]
+pub(crate) struct Understood {
+    pub(crate) ask: Ask,
+    pub(crate) reading: Reading,
+    pub(crate) client: IpAddr,
+    pub(crate) arrived: Instant,
+    pub(crate) id: HeaderValue,
+    pub(crate) dialect: Dialect,
+}
+
+/// Sends admitted requests to backends.
+#[derive(Clone, Debug)]
+pub(crate) struct Forward {
+    proxy: Arc<Proxy>,
+}
+
+impl Forward {
+    pub(crate) const fn new(proxy: Arc<Proxy>) -> Self {
+        Self { proxy }
+    }
+}
+
+impl Service<Request<Bytes>> for Forward {
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, mut request: Request<Bytes>) -> Self::Future {
+        let proxy = Arc::clone(&self.proxy);
+        let permit = request.extensions_mut().remove::<Permit>();
+        let understood = request.extensions_mut().remove::<Understood>();
+        Box::pin(async move {
+            // Without a permit nobody has been asked; the answer to that is no.
+            let (Some(permit), Some(understood)) = (permit, understood) else {
+                return Ok(Fault::Internal.answer(Dialect::default()));
+            };
+            let dialect = understood.dialect;
+            Ok(forward(&proxy, permit, understood, request)
+                .await
+                .unwrap_or_else(|fault| fault.answer(dialect)))
+        })
+    }
+}
+
+async fn forward(
+    proxy: &Proxy,
+    permit: Permit,
+    understood: Understood,
+    request: Request<Bytes>,
+) -> Result<Response<Body>, Fault> {
+    let (parts, body) = request.into_parts();
+    let path = parts.uri.into_parts().path_and_query;
+    let outbound = Outbound {
+        method: parts.method,
+        path_and_query: path.unwrap_or_else(|| PathAndQuery::from_static("/")),
+        headers: parts.headers,
+        body,
+        model: understood.reading.model.as_deref(),
+        stream: understood.reading.stream,
+        arrived: understood.arrived,
+        request_id: Some(understood.id),
+        peer: Some(understood.client),
+        tokens: 0,
+    };
+    match proxy.forward(outbound).await {
+        Ok(forwarded) => {
+            permit.keep_charges();
+            Ok(forwarded.response)
+        }
+        Err(error) => {
+            if error.reached_backend() {
+                permit.keep_charges();
+            }
+            Err(fault(&error))
+        }
+    }
+}
+
+fn fault(error: &ForwardError) -> Fault {
+    match error {
+        ForwardError::NoHealthyBackend => Fault::NoHealthyBackend,
+        ForwardError::AllExhausted { retry_after, .. } => Fault::BackendsExhausted { retry_after: *retry_after },
+        ForwardError::Unavailable { .. } => Fault::BackendUnavailable,
+        ForwardError::Timeout { .. } => Fault::BackendTimeout,
+        ForwardError::ExceedsLimit => Fault::ExceedsLimit { limit_type: Dimension::Backend },
+        ForwardError::StoreUnavailable(_) => Fault::StoreUnavailable,
+    }
+}

@@ -1,0 +1,12 @@
+//! Limits as compiled from the configuration: which buckets a request is charged to.
+
+mod charges;
+mod edge;
+mod identity;
+
+pub(crate) use self::charges::USUAL_CHARGES;
+pub use self::{
+    charges::Charges,
+    edge::EdgeLimits,
+    identity::{CallerPlan, IdentityLimits, ModelLimits, RuleCharges},
+};

@@ -1,0 +1,56 @@
+//! What is read from a request before anything is charged or held: its route, its model, whether it wants a stream.
+
+mod json;
+mod multipart;
+mod route;
+
+use bytes::Bytes;
+use http::{HeaderMap, header};
+
+pub use self::route::{Kind, Lookup, Route, Routes};
+use crate::answer::Fault;
+
+/// What a body says that matters here.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reading {
+    /// The model asked for; absent only where the path does not demand one.
+    pub model: Option<Box<str>>,
+    /// Whether the answer is to be streamed.
+    pub stream: bool,
+}
+
+/// Reads a whole body.
+///
+/// The bytes themselves are left alone: they are what the backend gets.
+///
+/// # Errors
+///
+/// [`Fault::Invalid`] when the body is not what the route takes, or names no model where one is due.
+pub async fn read(kind: Kind, headers: &HeaderMap, body: &Bytes) -> Result<Reading, Fault> {
+    let reading = match kind {
+        Kind::Models => Reading::default(),
+        Kind::Json { .. } => json::read(body)?,
+        Kind::Multipart { .. } => multipart::read(headers, body).await?,
+    };
+    let demanded = Kind::Json { model_required: true } == kind || Kind::Multipart { model_required: true } == kind;
+    if demanded && reading.model.is_none() {
+        return Err(Fault::Invalid { message: "The request names no model.".to_owned(), param: Some("model") });
+    }
+    Ok(reading)
+}
+
+/// Refuses a body that is compressed: it could not be read for its charges.
+///
+/// # Errors
+///
+/// [`Fault::UnsupportedEncoding`] for anything but `identity`.
+pub fn refuse_encoded(headers: &HeaderMap) -> Result<(), Fault> {
+    let plain = headers
+        .get_all(header::CONTENT_ENCODING)
+        .iter()
+        .all(|value| value.as_bytes().trim_ascii().eq_ignore_ascii_case(b"identity"));
+    if plain { Ok(()) } else { Err(Fault::UnsupportedEncoding) }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,99 @@
+use http::{HeaderValue, Method};
+
+use super::*;
+
+const JSON: Kind = Kind::Json { model_required: true };
+const FORM: Kind = Kind::Multipart { model_required: true };
+
+async fn read_json(body: &str) -> Result<Reading, Fault> {
+    read(JSON, &HeaderMap::new(), &Bytes::copy_from_slice(body.as_bytes())).await
+}
+
+#[tokio::test]
+async fn a_chat_request_is_read() {
+    let reading = read_json(r#" {"messages": [{"role": "user", "content": "hi"}], "model": "a\u002db", "stream": true} "#);
+    assert_eq!(reading.await.unwrap(), Reading { model: Some("a-b".into()), stream: true });
+    let reading = read_json(r#"{"model": "m", "stream": null}"#).await.unwrap();
+    assert!(!reading.stream);
+}
+
+#[tokio::test]
+async fn what_is_no_request_is_refused() {
+    for body in [
+        "",
+        "null",
+        "[\"m\", true]",
+        "{\"model\": \"m\"",
+        "{\"model\": \"m\"} x",
+        "{\"model\": 7}",
+        "{\"model\": \"m\", \"stream\": \"yes\"}",
+        "{\"model\": \"cheap\", \"model\": \"dear\"}",
+        "{\"messages\": []}",
+        "\u{feff}{}",
+    ] {
+        let refused = read_json(body).await;
+        assert!(matches!(refused, Err(Fault::Invalid { .. })), "{body}: {refused:?}");
+    }
+    let deep = format!("{{\"model\": \"m\", \"x\": {}{}}}", "[".repeat(100_000), "]".repeat(100_000));
+    assert!(matches!(read_json(&deep).await, Err(Fault::Invalid { .. })));
+}
+
+#[tokio::test]
+async fn a_path_may_leave_the_model_out() {
+    let optional = Kind::Json { model_required: false };
+    let reading = read(optional, &HeaderMap::new(), &Bytes::from_static(b"{\"input\": \"x\"}")).await.unwrap();
+    assert_eq!(reading, Reading::default());
+}
+
+fn form(fields: &[(&str, &str)]) -> (HeaderMap, Bytes) {
+    let mut body = String::new();
+    for (name, value) in fields {
+        body += &format!("--edge\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n{value}\r\n");
+    }
+    body += "--edge--\r\n";
+    let mut headers = HeaderMap::new();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("multipart/form-data; boundary=edge"));
+    (headers, body.into())
+}
+
+#[tokio::test]
+async fn a_forms_model_is_read_wherever_it_stands() {
+    let (headers, body) = form(&[("file", "RIFF\r\n--edg\r\n"), ("stream", "true"), ("model", "whisper-1")]);
+    let reading = read(FORM, &headers, &body).await.unwrap();
+    assert_eq!(reading, Reading { model: Some("whisper-1".into()), stream: true });
+}
+
+#[tokio::test]
+async fn forms_that_are_none_are_refused() {
+    let (headers, body) = form(&[("model", "a"), ("model", "b")]);
+    assert!(read(FORM, &headers, &body).await.is_err(), "two models");
+    let (headers, body) = form(&[("file", "x")]);
+    assert!(read(FORM, &headers, &body).await.is_err(), "no model");
+    let (headers, body) = form(&[("model", "m")]);
+    assert!(read(FORM, &headers, &body.slice(..20)).await.is_err(), "cut short");
+    assert!(read(FORM, &HeaderMap::new(), &body).await.is_err(), "no boundary");
+}
+
+#[test]
+fn compressed_bodies_are_refused() {
+    let mut headers = HeaderMap::new();
+    assert!(refuse_encoded(&headers).is_ok());
+    headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("Identity"));
+    assert!(refuse_encoded(&headers).is_ok());
+    headers.append(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    assert!(matches!(refuse_encoded(&headers), Err(Fault::UnsupportedEncoding)));
+}
+
+#[test]
+fn paths_are_exact_and_take_one_method() {
+    let routes = Routes::new(["/v1/fine_tune", "/v1/embeddings"]);
+    let found = |path: &str, method| routes.look_up(path, &method);
+    assert!(matches!(found("/v1/chat/completions", Method::POST), Lookup::Found(..)));
+    assert!(matches!(found("/v1/chat/completions", Method::GET), Lookup::OtherMethod(..)));
+    assert!(matches!(found("/v1/models", Method::GET), Lookup::Found(..)));
+    assert!(matches!(found("/v1/fine_tune", Method::POST), Lookup::Found(..)));
+    for path in ["/v1/chat/completions/", "/v1//chat/completions", "/V1/chat/completions", "/", "/v1/files"] {
+        assert_eq!(found(path, Method::POST), Lookup::Nothing, "{path}");
+    }
+    assert_eq!(routes.all().len(), 16, "a path given twice stands once");
+}

@@ -1,7 +1,31 @@
 //! Defaults that depend on something: on the environment, or on another key.
 
+use crate::{
+    diagnostic::{Diagnostic, KeyPath},
+    interpolate::{Environment, interpolate},
+    tree::{Node, Value},
+};
+
 /// The default of `admin.token`.
 pub(crate) const ADMIN_TOKEN: &str = "${FAIRLANE_ADMIN_TOKEN:-}";
 
 /// The default of `identity.hash_key`.
 pub(crate) const HASH_KEY: &str = "${FAIRLANE_HASH_KEY:-}";
+
+/// Fills in the defaults that the model cannot know.
+pub(crate) fn fill(root: &mut Node, environment: &dyn Environment, problems: &mut Vec<Diagnostic>) {
+    for (path, default) in [("admin.token", ADMIN_TOKEN), ("identity.hash_key", HASH_KEY)] {
+        let key_path = KeyPath::of(path);
+        if root.find(&key_path).is_none() {
+            let mut node = Node::made(Value::Text(default.to_owned()));
+            interpolate(&mut node, &key_path, environment, problems);
+            root.put(&path.split('.').collect::<Vec<_>>(), node);
+        }
+    }
+    // Who writes limits wants them; who writes only, say, bounds may not have got there yet.
+    let enabled = KeyPath::of("rate_limiting.enabled");
+    let limits = KeyPath::of("rate_limiting.limits");
+    if root.find(&limits).is_some() && root.find(&enabled).is_none() {
+        root.put(&["rate_limiting", "enabled"], Node::made(Value::Bool(true)));
+    }
+}

@@ -61,7 +61,7 @@ pub enum Auth {
 #[serde(default, deny_unknown_fields)]
 pub struct Health {
     /// The path to ask in the background; `null` asks nothing.
-    #[schemars(extend("type" = ["string", "null"]), regex(pattern = r"^/[!-~]*$"), extend("examples" = ["/health"]))]
+    #[schemars(extend("nullable" = true), regex(pattern = r"^/[!-~]*$"), extend("examples" = ["/health"]))]
     pub path: Option<String>,
     /// The time between two questions.
     #[serde(with = "duration")]

@@ -9,8 +9,11 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
 use super::{AddressRange, BackendUrl, KeyDigest, ModelPattern, Name, Secret, ValueError};
 
+/// Whether a text is a value, and if not, why.
+type Reader = fn(&str) -> Result<(), ValueError>;
+
 /// The formats of the internal schema, each with its reader.
-pub(crate) const FORMATS: [(&str, fn(&str) -> Result<(), ValueError>); 6] = [
+pub(crate) const FORMATS: [(&str, Reader); 6] = [
     ("fairlane-listen", |text| super::parse_listen(text).map(drop)),
     ("fairlane-address-range", |text| text.parse::<AddressRange>().map(drop)),
     ("fairlane-duration", |text| super::parse_duration(text).map(drop)),
@@ -31,6 +34,7 @@ pub(crate) fn listen(_: &mut SchemaGenerator) -> Schema {
 pub(crate) fn optional_listen(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": ["string", "null"],
+        "nullable": true,
         "format": "fairlane-listen",
         "pattern": r"^([0-9.]+|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}$",
         "examples": ["127.0.0.1:9090", null],
@@ -91,7 +95,7 @@ inline_schema! {
         "type": "string",
         "format": "fairlane-model",
         "minLength": 1,
-        "pattern": "^[^*]*[*]?$",
+        "pattern": "^([^*]+[*]?|[*])$",
         "examples": ["gpt-4o", "llama-*", "*"],
     };
     Name => { "type": "string", "minLength": 1 };

@@ -1,0 +1,219 @@
+//! What the schema finds wrong, in words.
+
+use std::{borrow::Cow, collections::BTreeSet};
+
+use jsonschema::{
+    ValidationError, Validator,
+    error::ValidationErrorKind,
+    paths::{Location, LocationSegment},
+};
+use serde_json::Value;
+
+use crate::{
+    diagnostic::{Diagnostic, KeyPath, Kind, Step},
+    schema, suggest,
+    tree::Node,
+    values::schema::FORMATS,
+};
+
+/// Checks a tree against a schema and puts every error in words.
+pub(crate) fn check(root: &Node, validator: Result<&Validator, &str>) -> Vec<Diagnostic> {
+    let validator = match validator {
+        Ok(validator) => validator,
+        Err(error) => {
+            let message = format!("the schema itself is wrong, which is a bug of Fairlane: {error}");
+            return vec![Diagnostic::error(Kind::BadValue, KeyPath::root(), message)];
+        }
+    };
+    let json = root.to_json();
+    let mut told = BTreeSet::new();
+    let mut found = Vec::new();
+    for error in validator.iter_errors(&json) {
+        for diagnostic in describe(root, &error) {
+            // One value may break several rules of its schema (a pattern and a format): the first says enough.
+            if told.insert(diagnostic.path.clone()) {
+                found.push(diagnostic);
+            }
+        }
+    }
+    found
+}
+
+fn describe(root: &Node, error: &ValidationError<'_>) -> Vec<Diagnostic> {
+    let path = key_path(error.instance_path());
+    let place = root.place(&path);
+    let schema = schema::at(&path);
+    match error.kind() {
+        ValidationErrorKind::AdditionalProperties { unexpected } => {
+            unexpected.iter().map(|key| unknown_key(root, &path, key, schema)).collect()
+        }
+        ValidationErrorKind::Required { property } => {
+            let key = property.as_str().unwrap_or_default();
+            let missing = path.key(key);
+            let about = schema::at(&missing).and_then(|schema| schema.get("description")?.as_str());
+            let diagnostic =
+                Diagnostic::error(Kind::MissingKey, missing, format!("`{key}` is missing")).at(place);
+            vec![match about {
+                Some(about) => diagnostic.help(format!("add it: {}", first_sentence(about))),
+                None => diagnostic,
+            }]
+        }
+        _ => vec![bad_value(error, &path, schema.unwrap_or(&Value::Null)).at(place)],
+    }
+}
+
+fn unknown_key(root: &Node, parent: &KeyPath, key: &str, schema: Option<&Value>) -> Diagnostic {
+    let path = parent.key(key);
+    let place = root.place_of_key(parent, key);
+    let diagnostic = Diagnostic::error(Kind::UnknownKey, path, "there is no such key here").at(place);
+    if let Some(pattern) = schema.and_then(|schema| schema.get("patternProperties")) {
+        let due =
+            if pattern.to_string().contains("0-9") { "an address or a CIDR" } else { "the name of a model" };
+        return Diagnostic { kind: Kind::BadValue, message: format!("{due} is due as key"), ..diagnostic };
+    }
+    let known = || {
+        let properties = schema.and_then(|schema| schema.get("properties")?.as_object());
+        properties.into_iter().flat_map(|properties| properties.keys().map(String::as_str))
+    };
+    let elsewhere = schema::sections_with(key);
+    if let Some(close) = suggest::closest(key, known()) {
+        diagnostic.help(format!("did you mean `{close}`?"))
+    } else if let [section] = &elsewhere[..] {
+        let section = match section.steps() {
+            [] => "at the top".to_owned(),
+            _ => format!("in `{section}`"),
+        };
+        diagnostic.help(format!("`{key}` belongs {section}"))
+    } else {
+        diagnostic.help(format!("the keys here are {}", list(known())))
+    }
+}
+
+/// A value that its own schema refuses.
+fn bad_value(error: &ValidationError<'_>, path: &KeyPath, schema: &Value) -> Diagnostic {
+    let say = |kind, message: String| Diagnostic::error(kind, path.clone(), message);
+    let instance = error.instance();
+    let choices = choices(schema);
+    if !choices.is_empty() {
+        let diagnostic = say(Kind::BadValue, format!("one of {} is due", list(choices.iter().copied())));
+        return match instance.as_str().and_then(|text| suggest::closest(text, choices)) {
+            Some(close) => diagnostic.help(format!("did you mean `{close}`?")),
+            None => diagnostic,
+        };
+    }
+    match error.kind() {
+        ValidationErrorKind::Type { .. } => wrong_type(instance, path, schema),
+        ValidationErrorKind::Minimum { .. } | ValidationErrorKind::Maximum { .. } => {
+            let bound =
+                |keyword| schema.get(keyword).map_or(Cow::Borrowed("?"), |b: &Value| b.to_string().into());
+            say(Kind::OutOfRange, format!("{instance} is not in {}..={}", bound("minimum"), bound("maximum")))
+        }
+        ValidationErrorKind::MinItems { .. } => say(Kind::OutOfRange, "at least one entry is due".to_owned()),
+        ValidationErrorKind::MinLength { .. } if instance.as_str() == Some("") => {
+            say(Kind::OutOfRange, "this must not be empty".to_owned())
+                .help("a variable that is unset or empty is empty too")
+        }
+        _ => match reason(instance, schema) {
+            Some(reason) => say(Kind::BadValue, reason),
+            None => say(Kind::BadValue, "this value is not what is due".to_owned()),
+        },
+    }
+}
+
+fn wrong_type(instance: &Value, path: &KeyPath, schema: &Value) -> Diagnostic {
+    let due = match schema.get("type") {
+        Some(Value::Array(types)) => {
+            types.iter().filter_map(Value::as_str).map(type_name).collect::<Vec<_>>().join(" or ")
+        }
+        Some(Value::String(only)) => type_name(only).to_owned(),
+        _ => "another value".to_owned(),
+    };
+    let due_is = |kind: &str| schema.get("type").is_some_and(|t| t == kind);
+    let (found, help) = match instance {
+        Value::Null => ("nothing", Some("give it a value, or remove the key")),
+        Value::Bool(_) | Value::Number(_) if due.contains("a string") => {
+            (if instance.is_number() { "a number" } else { "true or false" }, Some("put it in quotes"))
+        }
+        Value::Bool(_) => ("true or false", None),
+        Value::Number(_) => ("a number", None),
+        Value::String(text) if text.contains("${") => (
+            "a string",
+            Some(
+                "a variable of the environment is always a string, so it cannot stand here; write the value out",
+            ),
+        ),
+        Value::String(text) if due_is("integer") && text.parse::<u64>().is_ok() => {
+            ("a string", Some("write it without quotes"))
+        }
+        Value::String(text) if due_is("boolean") && matches!(text.as_str(), "yes" | "no" | "on" | "off") => {
+            ("a string", Some("write true or false"))
+        }
+        Value::String(_) => ("a string", None),
+        Value::Array(_) => ("a list", None),
+        Value::Object(_) => ("a section with keys", None),
+    };
+    let help = match (help, instance) {
+        (None, Value::String(_) | Value::Number(_)) if due_is("array") => Some("write it as a list: [ … ]"),
+        (help, _) => help,
+    };
+    let diagnostic =
+        Diagnostic::error(Kind::WrongType, path.clone(), format!("{due} is due, and here is {found}"));
+    match help {
+        Some(help) => diagnostic.help(help),
+        None => diagnostic,
+    }
+}
+
+fn type_name(kind: &str) -> &str {
+    match kind {
+        "integer" => "a whole number",
+        "number" => "a number",
+        "boolean" => "true or false",
+        "string" => "a string",
+        "array" => "a list",
+        "object" => "a section with keys",
+        "null" => "null",
+        other => other,
+    }
+}
+
+/// Why a string is refused: by its reader, else by what its schema says of the form.
+fn reason(instance: &Value, schema: &Value) -> Option<String> {
+    let text = instance.as_str()?;
+    let read = |format: &str| FORMATS.iter().find(|(name, _)| *name == format).map(|(_, read)| read(text));
+    if let Some(Err(error)) = schema.get("format").and_then(Value::as_str).and_then(read) {
+        return Some(error.to_string());
+    }
+    Some(
+        match schema.get("pattern")?.as_str()? {
+            r"^/[!-~]*$" => "a path begins with `/` and has no blanks",
+            r"^[!-~]+$" | r"^[!-~]*$" => "only visible ASCII characters without blanks are allowed here",
+            "^[0-9A-Fa-f]{64}$" => "a SHA-256 digest has 64 hexadecimal digits",
+            _ => return schema.get("examples").map(|examples| format!("this is written such as {examples}")),
+        }
+        .to_owned(),
+    )
+}
+
+fn choices(schema: &Value) -> Vec<&str> {
+    let variants = schema.get("oneOf").and_then(Value::as_array);
+    variants.into_iter().flatten().filter_map(|variant| variant.get("const")?.as_str()).collect()
+}
+
+fn list<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
+    words.into_iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ")
+}
+
+fn first_sentence(text: &str) -> &str {
+    text.split_once(". ").map_or(text.trim_end_matches('.'), |(first, _)| first)
+}
+
+fn key_path(location: &Location) -> KeyPath {
+    location
+        .segments()
+        .map(|segment| match segment {
+            LocationSegment::Property(key) => Step::Key(key.into_owned()),
+            LocationSegment::Index(index) => Step::Index(index),
+        })
+        .collect()
+}

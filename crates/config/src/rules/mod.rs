@@ -1,0 +1,73 @@
+//! What no schema can say: rules across values, addresses and files.
+//!
+//! Rules that make a configuration unusable look at the tree, so that each applies whatever else is wrong;
+//! warnings look at the finished model.
+
+mod backends;
+mod keys;
+mod limits;
+mod server;
+mod warnings;
+
+use std::{collections::HashMap, path::Path};
+
+use crate::{
+    diagnostic::{Diagnostic, KeyPath, Kind},
+    tree::Node,
+};
+
+pub(crate) use warnings::warnings;
+
+/// Checks all rules. What the schema refuses is passed over: it has been told.
+pub(crate) fn check(root: &Node, folder: &Path) -> Vec<Diagnostic> {
+    let mut rules = Rules { root, problems: Vec::new() };
+    rules.server();
+    rules.backends(folder);
+    rules.keys();
+    rules.limits();
+    rules.problems
+}
+
+struct Rules<'a> {
+    root: &'a Node,
+    problems: Vec<Diagnostic>,
+}
+
+impl<'a> Rules<'a> {
+    fn find(&self, dotted: &str) -> Option<&'a Node> {
+        self.root.find(&KeyPath::of(dotted))
+    }
+
+    fn text(&self, dotted: &str) -> Option<&'a str> {
+        self.find(dotted)?.text()
+    }
+
+    /// The items of a list, with their paths.
+    fn items(&self, dotted: &str) -> impl Iterator<Item = (KeyPath, &'a Node)> + use<'a> {
+        let path = KeyPath::of(dotted);
+        let items = self.root.find(&path).map_or(&[][..], Node::items);
+        items.iter().enumerate().map(move |(n, item)| (path.index(n), item))
+    }
+
+    fn conflict(&mut self, path: KeyPath, message: &str, help: &str) {
+        let place = self.root.place(&path);
+        self.problems.push(Diagnostic::error(Kind::Conflict, path, message).help(help).at(place));
+    }
+
+    /// Reports every value that was there before, where each is given by its path and what must be unique.
+    fn unique<K: Eq + std::hash::Hash>(
+        &mut self,
+        message: &str,
+        values: impl IntoIterator<Item = (KeyPath, K)>,
+    ) {
+        let mut seen = HashMap::new();
+        for (path, value) in values {
+            if let Some(first) = seen.get(&value) {
+                let first = format!("it is at `{first}` already");
+                self.conflict(path, message, &first);
+            } else {
+                seen.insert(value, path);
+            }
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! What is accepted and hardly meant.
+
+use std::collections::{BTreeSet, HashSet};
+
+use crate::{
+    diagnostic::{Diagnostic, KeyPath, Kind},
+    model::{AuthMode, GatewayConfig},
+    tenants::{Weights, tenants, tier_weights},
+    tree::Node,
+};
+
+/// Looks for what has no effect, or another than it seems.
+pub(crate) fn warnings(config: &GatewayConfig, root: &Node) -> Vec<Diagnostic> {
+    let mut watch = Watch { config, root, found: Vec::new() };
+    watch.backends();
+    watch.keys();
+    watch.limits();
+    watch.overrides();
+    watch.weights();
+    watch.found
+}
+
+struct Watch<'a> {
+    config: &'a GatewayConfig,
+    root: &'a Node,
+    found: Vec<Diagnostic>,
+}
+
+impl Watch<'_> {
+    fn warn(&mut self, path: KeyPath, message: &str, help: &str) {
+        let place = self.root.place(&path);
+        self.found.push(Diagnostic::warning(Kind::NoEffect, path, message).help(help).at(place));
+    }
+
+    fn backends(&mut self) {
+        let config = self.config;
+        for (n, backend) in config.backends.iter().enumerate() {
+            let path = KeyPath::of("backends").index(n);
+            match backend.url.server() {
+                Some(server) if server.base_path().ends_with("/v1") => self.warn(
+                    path.key("url"),
+                    "requests will go to /v1/v1/…: the path of a request, which begins with /v1, is appended",
+                    "leave out the final /v1",
+                ),
+                None if backend.health.path.is_some() => self.warn(
+                    path.key("health").key("path"),
+                    "the embedded backend is not asked for its health",
+                    "remove the path",
+                ),
+                _ => {}
+            }
+        }
+    }
+
+    fn keys(&mut self) {
+        let keys = &self.config.api_keys;
+        if keys.mode == AuthMode::Blocking && keys.keys.is_empty() {
+            self.warn(
+                KeyPath::of("api_keys.keys"),
+                "there is no key, so every request will be answered 401",
+                "add keys, or set `api_keys.mode` to permissive",
+            );
+        }
+    }
+
+    fn limits(&mut self) {
+        let limiting = &self.config.rate_limiting;
+        let limits = KeyPath::of("rate_limiting.limits");
+        let given = self.root.find(&limits).map_or(&[][..], Node::entries);
+        for entry in given {
+            if entry.node.entries().is_empty() {
+                self.warn(limits.key(&entry.key), "this limits nothing", "give a rate, or remove it");
+            }
+        }
+        if limiting.enabled && given.is_empty() {
+            self.warn(
+                KeyPath::of("rate_limiting.enabled"),
+                "there is no limit",
+                "add `rate_limiting.limits`",
+            );
+        }
+        let queuing = KeyPath::of("rate_limiting.fair_queuing.enabled");
+        if limiting.fair_queuing.enabled && !limiting.enabled {
+            self.warn(
+                queuing,
+                "rate limiting is off, so nothing will ever queue",
+                "set `rate_limiting.enabled` to true",
+            );
+        } else if limiting.fair_queuing.enabled
+            && !limiting.limits.has_identity_limit()
+            && self.config.api_keys.keys.iter().all(|key| key.rate_limit.is_none())
+        {
+            self.warn(
+                queuing,
+                "only requests beyond an identity limit queue, and there is none",
+                "limit per_api_key, per_user, per_team or per_model",
+            );
+        }
+    }
+
+    fn overrides(&mut self) {
+        let config = self.config;
+        let limits = &config.rate_limiting.limits;
+        let keys = &config.api_keys.keys;
+        let users: HashSet<_> = keys.iter().filter_map(|key| key.user.as_ref()).collect();
+        let teams: HashSet<_> = keys.iter().filter_map(|key| key.team.as_ref()).collect();
+        let ids: HashSet<_> = keys.iter().map(|key| key.id.as_str()).collect();
+        let backends: HashSet<_> = config.backends.iter().map(|backend| backend.name.as_str()).collect();
+        let served = || config.backends.iter().flat_map(|backend| &backend.models);
+
+        let per_user = limits.per_user.overrides.keys().filter(|name| !users.contains(name));
+        self.unmatched("per_user", per_user.map(|name| name.as_str()), "no key belongs to this user");
+        let per_team = limits.per_team.overrides.keys().filter(|name| !teams.contains(name));
+        self.unmatched("per_team", per_team.map(|name| name.as_str()), "no key belongs to this team");
+        let per_key = limits.per_api_key.overrides.keys().filter(|id| !ids.contains(id.as_str()));
+        self.unmatched("per_api_key", per_key.map(String::as_str), "no key has this id");
+        let per_backend =
+            limits.per_backend.overrides.keys().filter(|name| !backends.contains(name.as_str()));
+        self.unmatched("per_backend", per_backend.map(String::as_str), "no backend has this name");
+        let per_model =
+            limits.per_model.overrides.keys().filter(|model| !served().any(|other| model.overlaps(other)));
+        self.unmatched("per_model", per_model.map(|model| model.as_str()), "no backend serves such a model");
+
+        let twice = keys.iter().filter(|key| key.rate_limit.is_some());
+        let twice = twice.filter(|key| limits.per_api_key.overrides.contains_key(&key.id));
+        self.unmatched(
+            "per_api_key",
+            twice.map(|key| key.id.as_str()),
+            "the key's own `rate_limit` goes before this",
+        );
+    }
+
+    fn unmatched<'k>(&mut self, dimension: &str, keys: impl Iterator<Item = &'k str>, message: &str) {
+        let overrides = KeyPath::of("rate_limiting.limits").key(dimension).key("overrides");
+        for key in keys {
+            let place = self.root.place_of_key(&overrides, key);
+            let warning = Diagnostic::warning(Kind::NoEffect, overrides.key(key), message).at(place);
+            self.found.push(warning.help("remove it, or correct its name"));
+        }
+    }
+
+    fn weights(&mut self) {
+        let config = self.config;
+        let queuing = &config.rate_limiting.fair_queuing;
+        let weights = Weights::new(&queuing.weights);
+        let mut used = BTreeSet::new();
+        for (tenant, keys) in tenants(config) {
+            let named = weights.of(tenant, &keys).map(|(n, _)| used.insert(n)).is_some();
+            let by_tier: BTreeSet<_> = tier_weights(config, &keys).collect();
+            if by_tier.len() > 1 && !named {
+                let last = keys
+                    .iter()
+                    .filter(|key| key.tier.is_some())
+                    .filter_map(|key| config.api_keys.keys.iter().position(|other| other.id == key.id));
+                let path = KeyPath::of("api_keys.keys").index(last.max().unwrap_or(0)).key("tier");
+                let message = format!(
+                    "another key of the same tenant has a tier of another weight: the largest, {}, counts",
+                    by_tier.last().map_or(0, |weight| weight.get())
+                );
+                self.warn(
+                    path,
+                    &message,
+                    "give the keys of one tenant one tier, or the tenant an entry in `weights`",
+                );
+            }
+        }
+        let path = KeyPath::of("rate_limiting.fair_queuing.weights");
+        for (n, weight) in queuing.weights.iter().enumerate().filter(|(n, _)| !used.contains(n)) {
+            let is_id = config.api_keys.keys.iter().any(|key| key.id == weight.tenant.as_str());
+            let help = if is_id {
+                "it is the id of a key: name the key itself (`${…}` works)".to_owned()
+            } else {
+                format!(
+                    "tenants are made by `tenant_dimension` ({}), else by the first of user, team and key",
+                    queuing.tenant_dimension.as_str()
+                )
+            };
+            self.warn(path.index(n).key("tenant"), "no key makes this tenant", &help);
+        }
+    }
+}

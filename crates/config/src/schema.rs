@@ -1,0 +1,173 @@
+//! The JSON schema: one for editors, and the stricter one that the loader checks values against.
+//!
+//! Both come from the model. They differ in two things only. In a file a string may be a reference to the
+//! environment, so the published schema lets any string with `${` pass where the strict one wants, say, a
+//! duration; and the strict one names in `format` the reader of a value, which editors could not run.
+//! Both use draft-07, since many editors lag behind newer drafts.
+
+use std::sync::LazyLock;
+
+use jsonschema::{Draft, Validator};
+use schemars::generate::SchemaSettings;
+use serde_json::{Map, Value, json};
+
+use crate::{
+    diagnostic::{KeyPath, Step},
+    model::GatewayConfig,
+    values::schema::FORMATS,
+};
+
+/// What an editor is told about strings with a reference to the environment.
+const REFERENCE: &str = r"\$\{";
+
+/// The JSON schema (draft-07) of a configuration file, for editors and other tools.
+#[must_use]
+pub fn schema() -> Value {
+    let mut schema = strict();
+    publish(&mut schema);
+    schema
+}
+
+/// The schema of values whose references to the environment have been replaced.
+pub(crate) fn strict() -> Value {
+    // Everything in place, no `$ref`: hovers and paths stay simple, and the model has no cycles.
+    let settings = SchemaSettings::draft07().with(|settings| settings.inline_subschemas = true);
+    let mut schema = settings.into_generator().into_root_schema_for::<GatewayConfig>().to_value();
+    tidy(&mut schema, None);
+    schema
+}
+
+static STRICT: LazyLock<Value> = LazyLock::new(strict);
+static STRICT_VALIDATOR: LazyLock<Result<Validator, String>> = LazyLock::new(|| {
+    let options =
+        FORMATS.iter().fold(jsonschema::options().with_draft(Draft::Draft7), |options, (name, read)| {
+            options.with_format(*name, |text: &str| read(text).is_ok())
+        });
+    options.should_validate_formats(true).build(&STRICT).map_err(|error| error.to_string())
+});
+static PUBLISHED_VALIDATOR: LazyLock<Result<Validator, String>> = LazyLock::new(|| {
+    jsonschema::options().with_draft(Draft::Draft7).build(&schema()).map_err(|error| error.to_string())
+});
+
+pub(crate) fn strict_validator() -> Result<&'static Validator, &'static str> {
+    STRICT_VALIDATOR.as_ref().map_err(String::as_str)
+}
+
+pub(crate) fn published_validator() -> Result<&'static Validator, &'static str> {
+    PUBLISHED_VALIDATOR.as_ref().map_err(String::as_str)
+}
+
+/// The strict schema of the value at a path, if there can be one.
+pub(crate) fn at(path: &KeyPath) -> Option<&'static Value> {
+    path.steps().iter().try_fold(&*STRICT, |schema, step| match step {
+        Step::Index(_) => schema.get("items"),
+        Step::Key(key) => schema
+            .get("properties")
+            .and_then(|properties| properties.get(key))
+            .or_else(|| schema.get("additionalProperties").filter(|free| free.is_object()))
+            .or_else(|| schema.get("patternProperties")?.as_object()?.values().next()),
+    })
+}
+
+/// All keys of the model, each with the path of the section that it belongs to.
+pub(crate) fn sections_with(key: &str) -> Vec<KeyPath> {
+    fn walk(schema: &Value, path: &KeyPath, key: &str, found: &mut Vec<KeyPath>) {
+        let Some(properties) = schema.get("properties").and_then(Value::as_object) else { return };
+        if properties.contains_key(key) {
+            found.push(path.clone());
+        }
+        for (name, property) in properties {
+            walk(property, &path.key(name), key, found);
+        }
+    }
+    let mut found = Vec::new();
+    walk(&STRICT, &KeyPath::root(), key, &mut found);
+    found
+}
+
+/// Takes out what misleads editors, and fills in what they show.
+fn tidy(schema: &mut Value, key: Option<&str>) {
+    let Some(object) = schema.as_object_mut() else { return };
+    // Rust's integer formats are unknown to validators, and the bounds say it all.
+    if object.get("format").and_then(Value::as_str).is_some_and(|format| !format.starts_with("fairlane-")) {
+        object.remove("format");
+    }
+    // A `null` default stops some editors from offering the section; that of a section repeats those of its keys.
+    if object.get("default").is_some_and(|default| default.is_null() || default.is_object()) {
+        object.remove("default");
+    }
+    // Absent is written by leaving out; `null` is for the keys that say so.
+    if object.remove("nullable").is_none()
+        && let Some(Value::Array(types)) = object.get_mut("type")
+    {
+        types.retain(|kind| kind != "null");
+        if let [only] = &types[..] {
+            let only = only.clone();
+            object.insert("type".to_owned(), only);
+        }
+    }
+    if object.contains_key("properties") {
+        object.insert("additionalProperties".to_owned(), json!(false));
+    }
+    if let Some(Value::String(description)) = object.get_mut("description") {
+        *description = description.replace('\n', " ");
+    }
+    if let Some(key) = key {
+        object.entry("title").or_insert_with(|| json!(title(key)));
+    }
+    if !object.contains_key("examples")
+        && let Some(default) = object.get("default").filter(|default| **default != json!([]))
+    {
+        let example = json!([default]);
+        object.insert("examples".to_owned(), example);
+    }
+    for (name, property) in children(object) {
+        tidy(property, name);
+    }
+}
+
+/// Lets references to the environment stand for any string, and drops the names of readers.
+fn publish(schema: &mut Value) {
+    let Some(object) = schema.as_object_mut() else { return };
+    object.remove("format");
+    if let Some(Value::String(pattern)) = object.get_mut("pattern") {
+        *pattern = format!("({pattern})|{REFERENCE}");
+    }
+    if let Some(Value::Array(mut variants)) = object.remove("oneOf") {
+        variants.push(json!({
+            "type": "string",
+            "pattern": REFERENCE,
+            "title": "From the environment",
+            "description": "One of these values, from a variable of the environment: `${NAME}` or `${NAME:-default}`.",
+        }));
+        object.insert("anyOf".to_owned(), Value::Array(variants));
+    }
+    for (_, property) in children(object) {
+        publish(property);
+    }
+}
+
+/// The schemas of the values within a value, each with its key if that is fixed.
+fn children(object: &mut Map<String, Value>) -> Vec<(Option<&str>, &mut Value)> {
+    let mut found = Vec::new();
+    for (keyword, value) in object.iter_mut() {
+        match (keyword.as_str(), value) {
+            ("properties", Value::Object(properties)) => {
+                found.extend(properties.iter_mut().map(|(key, property)| (Some(key.as_str()), property)));
+            }
+            ("patternProperties", Value::Object(properties)) => {
+                found.extend(properties.values_mut().map(|property| (None, property)));
+            }
+            ("items" | "additionalProperties", value) => found.push((None, value)),
+            _ => {}
+        }
+    }
+    found
+}
+
+/// `max_wait_ms` as `Max wait ms`.
+fn title(key: &str) -> String {
+    let words = key.replace('_', " ");
+    let mut letters = words.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}

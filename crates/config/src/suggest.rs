@@ -1,0 +1,28 @@
+//! "Did you mean".
+
+/// The candidate most like a word, if one is like it enough.
+pub(crate) fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    /// Below this, what is offered is a guess rather than a correction (`strsim`'s scale goes from 0 to 1).
+    const ENOUGH: f64 = 0.75;
+    let normal = word.to_lowercase().replace('-', "_");
+    candidates
+        .into_iter()
+        .map(|candidate| (strsim::jaro_winkler(&normal, candidate), candidate))
+        .filter(|(likeness, _)| *likeness >= ENOUGH)
+        .max_by(|(a, _), (b, _)| a.total_cmp(b))
+        .map(|(_, candidate)| candidate)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::closest;
+
+    #[test]
+    fn a_slip_is_corrected() {
+        let keys = ["requests_per_second", "requests_per_minute", "burst_capacity", "overrides"];
+        assert_eq!(closest("request_per_second", keys), Some("requests_per_second"));
+        assert_eq!(closest("burstCapacity", keys), Some("burst_capacity"));
+        assert_eq!(closest("Burst-Capacity", keys), Some("burst_capacity"));
+        assert_eq!(closest("colour", keys), None);
+    }
+}

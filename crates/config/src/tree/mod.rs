@@ -1,0 +1,216 @@
+//! A file as a tree of values, each with its place: what YAML, TOML and JSON have in common.
+
+mod json;
+mod lines;
+mod number;
+mod toml;
+mod yaml;
+
+use std::{collections::HashMap, path::Path};
+
+use serde_json::{Map, Number};
+
+use crate::diagnostic::{Diagnostic, KeyPath, Kind, Position, Step};
+
+/// How deep values may be nested: the schema needs less than ten levels.
+const MOST_DEPTH: usize = 64;
+
+/// The form of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Format {
+    /// YAML 1.2, core schema.
+    Yaml,
+    /// TOML 1.0.
+    Toml,
+    /// JSON.
+    Json,
+}
+
+impl Format {
+    /// The form that the ending of the file's name tells.
+    #[must_use]
+    pub fn of(path: &Path) -> Option<Self> {
+        match path.extension()?.to_str()?.to_ascii_lowercase().as_str() {
+            "yaml" | "yml" => Some(Self::Yaml),
+            "toml" => Some(Self::Toml),
+            "json" => Some(Self::Json),
+            _ => None,
+        }
+    }
+}
+
+/// A value and its place (absent for what does not come from the file).
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Node {
+    pub(crate) at: Option<Position>,
+    pub(crate) value: Value,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Value {
+    Null,
+    Bool(bool),
+    Number(Number),
+    Text(String),
+    /// A text whose variables could not be resolved: reported, and not to be judged any further.
+    Unresolved,
+    List(Vec<Node>),
+    Map(Vec<Entry>),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Entry {
+    pub(crate) key: String,
+    pub(crate) key_at: Option<Position>,
+    pub(crate) node: Node,
+}
+
+pub(crate) use lines::Lines;
+
+/// What a text gives: a tree, and problems that do not keep the rest from being checked.
+pub(crate) struct Parsed {
+    pub(crate) root: Node,
+    pub(crate) problems: Vec<Diagnostic>,
+}
+
+/// Reads a text as a tree, or tells why it is none.
+pub(crate) fn parse(text: &str, format: Format) -> Result<Parsed, Diagnostic> {
+    match format {
+        Format::Yaml => yaml::parse(text),
+        Format::Toml => toml::parse(text),
+        Format::Json => json::parse(text),
+    }
+}
+
+fn syntax(message: impl Into<String>) -> Diagnostic {
+    Diagnostic::error(Kind::Syntax, KeyPath::root(), message)
+}
+
+fn too_deep() -> Diagnostic {
+    syntax(format!("values are nested more than {MOST_DEPTH} levels deep"))
+}
+
+/// An entry whose key was there already.
+struct Duplicate {
+    key: String,
+    at: Option<Position>,
+    first: Option<Position>,
+}
+
+/// The entries of a map while it is read. Of a key that is given twice the first entry stays.
+#[derive(Default)]
+struct Entries {
+    list: Vec<Entry>,
+    seen: HashMap<String, Option<Position>>,
+}
+
+impl Entries {
+    fn insert(&mut self, entry: Entry) -> Result<(), Duplicate> {
+        if let Some(first) = self.seen.get(&entry.key) {
+            return Err(Duplicate { at: entry.key_at, first: *first, key: entry.key });
+        }
+        self.seen.insert(entry.key.clone(), entry.key_at);
+        self.list.push(entry);
+        Ok(())
+    }
+}
+
+impl Duplicate {
+    fn report(self, parent: &KeyPath) -> Diagnostic {
+        let line = self.first.map(|first| format!("the first is on line {}; keep one of them", first.line));
+        Diagnostic {
+            help: line,
+            ..Diagnostic::error(Kind::DuplicateKey, parent.key(&self.key), "this key is given twice")
+                .at(self.at)
+        }
+    }
+}
+
+impl Node {
+    pub(crate) fn new(at: Position, value: Value) -> Self {
+        Self { at: Some(at), value }
+    }
+
+    /// A value that does not come from the file.
+    pub(crate) fn made(value: Value) -> Self {
+        Self { at: None, value }
+    }
+
+    pub(crate) fn entries(&self) -> &[Entry] {
+        if let Value::Map(entries) = &self.value { entries } else { &[] }
+    }
+
+    pub(crate) fn get(&self, key: &str) -> Option<&Node> {
+        self.entries().iter().find(|entry| entry.key == key).map(|entry| &entry.node)
+    }
+
+    pub(crate) fn items(&self) -> &[Node] {
+        if let Value::List(items) = &self.value { items } else { &[] }
+    }
+
+    /// The text here, if it is one and known.
+    pub(crate) fn text(&self) -> Option<&str> {
+        if let Value::Text(text) = &self.value { Some(text) } else { None }
+    }
+
+    /// The value at a path.
+    pub(crate) fn find(&self, path: &KeyPath) -> Option<&Node> {
+        path.steps().iter().try_fold(self, |node, step| match step {
+            Step::Key(key) => node.get(key),
+            Step::Index(index) => node.items().get(*index),
+        })
+    }
+
+    /// The place of a path: of the value, or, for what is absent, of the nearest value around it.
+    pub(crate) fn place(&self, path: &KeyPath) -> Option<Position> {
+        let mut node = self;
+        let mut place = self.at;
+        for step in path.steps() {
+            let next = match step {
+                Step::Key(key) => node.get(key),
+                Step::Index(index) => node.items().get(*index),
+            };
+            let Some(next) = next else { break };
+            place = next.at.or(place);
+            node = next;
+        }
+        place
+    }
+
+    /// The place of a key.
+    pub(crate) fn place_of_key(&self, parent: &KeyPath, key: &str) -> Option<Position> {
+        self.find(parent)?.entries().iter().find(|entry| entry.key == key)?.key_at
+    }
+
+    pub(crate) fn to_json(&self) -> serde_json::Value {
+        use serde_json::Value as Json;
+        match &self.value {
+            Value::Null => Json::Null,
+            Value::Bool(value) => Json::Bool(*value),
+            Value::Number(value) => Json::Number(value.clone()),
+            Value::Text(text) => Json::String(text.clone()),
+            Value::Unresolved => Json::String(String::new()),
+            Value::List(items) => items.iter().map(Node::to_json).collect(),
+            Value::Map(entries) => {
+                Json::Object(entries.iter().map(|e| (e.key.clone(), e.node.to_json())).collect::<Map<_, _>>())
+            }
+        }
+    }
+
+    /// Puts a value at a path of keys, making the maps on the way; where something else is in the way, it is left.
+    pub(crate) fn put(&mut self, path: &[&str], node: Node) {
+        let Value::Map(entries) = &mut self.value else { return };
+        let [key, rest @ ..] = path else { return };
+        let index = entries.iter().position(|entry| entry.key == *key).unwrap_or_else(|| {
+            let empty = Node::made(Value::Map(Vec::new()));
+            entries.push(Entry { key: (*key).to_owned(), key_at: None, node: empty });
+            entries.len() - 1
+        });
+        if rest.is_empty() {
+            entries[index].node = node;
+        } else {
+            entries[index].node.put(rest, node);
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! JSON values as YAML text.
+
+use serde_json::Value;
+
+/// Writes a value in block style, with flow style for what is empty. Strings are quoted wherever a plain one
+/// could be read as something else.
+pub(crate) fn write(value: &Value) -> String {
+    let mut text = String::new();
+    block(value, 0, &mut text);
+    text
+}
+
+fn block(value: &Value, depth: usize, text: &mut String) {
+    let indent = "  ".repeat(depth);
+    match value {
+        Value::Object(entries) if !entries.is_empty() => {
+            for (n, (key, value)) in entries.iter().enumerate() {
+                // The first entry of an item follows its dash.
+                if n > 0 || !text.ends_with("- ") {
+                    text.push_str(&indent);
+                }
+                text.push_str(&scalar(key));
+                text.push(':');
+                nested(value, depth + 1, text);
+            }
+        }
+        Value::Array(items) if !items.is_empty() => {
+            for item in items {
+                text.push_str(&indent);
+                text.push('-');
+                match item {
+                    Value::Object(entries) if !entries.is_empty() => {
+                        text.push(' ');
+                        block(item, depth + 1, text);
+                    }
+                    _ => nested(item, depth + 1, text),
+                }
+            }
+        }
+        other => {
+            text.push_str(&leaf(other));
+            text.push('\n');
+        }
+    }
+}
+
+fn nested(value: &Value, depth: usize, text: &mut String) {
+    let is_block = match value {
+        Value::Object(entries) => !entries.is_empty(),
+        Value::Array(items) => !items.is_empty(),
+        _ => false,
+    };
+    text.push(if is_block { '\n' } else { ' ' });
+    block(value, depth, text);
+}
+
+fn leaf(value: &Value) -> String {
+    match value {
+        Value::String(string) => scalar(string),
+        other => other.to_string(),
+    }
+}
+
+/// A plain scalar where no reader can take it for anything but this string, else one in double quotes.
+fn scalar(string: &str) -> String {
+    let plain = string.starts_with(|c: char| c.is_ascii_alphabetic())
+        && string.chars().all(|c| c.is_ascii_alphanumeric() || "_-./".contains(c))
+        && !matches!(
+            string.to_ascii_lowercase().as_str(),
+            "true" | "false" | "null" | "yes" | "no" | "on" | "off" | "y" | "n"
+        );
+    // JSON's strings are YAML's double-quoted ones.
+    if plain { string.to_owned() } else { Value::from(string).to_string() }
+}

@@ -73,10 +73,13 @@ impl Protocols {
             Poll::Pending => watch.poll_expired(context).map(|()| None),
         });
         let Some(version) = opening.await else { return };
-        let service = EdgeService::new(service, state);
+        let service = EdgeService::new(service, Arc::clone(&state));
         match version {
             Version::Http1 => {
-                watch.run(pin!(self.http1.serve_connection(TokioIo::new(io), service))).await;
+                let mut http1 = self.http1.clone();
+                // A first request during a drain is the last one, and its answer says so.
+                http1.keep_alive(!state.is_draining());
+                watch.run(pin!(http1.serve_connection(TokioIo::new(io), service))).await;
             }
             Version::Http2 => {
                 watch.run(pin!(self.http2.serve_connection(TokioIo::new(io), service))).await;

@@ -115,7 +115,8 @@ pub(super) fn client_of(peer: IpAddr, settings: &EdgeSettings) -> Option<IpAddr>
             Ipv4Addr::from_bits(address.to_bits() & mask).into()
         }
         IpAddr::V6(address) => {
-            let mask = u128::MAX.checked_shl(128_u32.saturating_sub(settings.ipv6_prefix.into())).unwrap_or(0);
+            let mask =
+                u128::MAX.checked_shl(128_u32.saturating_sub(settings.ipv6_prefix.into())).unwrap_or(0);
             Ipv6Addr::from_bits(address.to_bits() & mask).into()
         }
     })

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use http::{Request, Response};
+use http::header::CONNECTION;
+use http::{HeaderValue, Request, Response};
 use http_body::{Frame, SizeHint};
 use hyper::body::Incoming;
 use hyper::service::Service;
@@ -61,8 +62,13 @@ where
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        let response = ready!(this.inner.poll(context))?;
+        let mut response = ready!(this.inner.poll(context))?;
         let in_flight = this.in_flight.take();
+        if in_flight.as_ref().is_some_and(|request| request.state().is_body_due()) {
+            // hyper will close rather than read the rest of a body that nobody wants, but tells it only after
+            // this head: a client that is not told would send its next request into the closing connection.
+            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
         Poll::Ready(Ok(response.map(|inner| EdgeBody { inner, _in_flight: in_flight })))
     }
 }

@@ -126,8 +126,7 @@ impl AsyncWrite for TcpIo {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         loop {
             ready!(self.0.poll_write_ready(context))?;
-            let written =
-                exhausting(&self.0, Interest::WRITABLE, bytes.len(), || self.0.try_write(bytes));
+            let written = exhausting(&self.0, Interest::WRITABLE, bytes.len(), || self.0.try_write(bytes));
             if !is_would_block(&written) {
                 return Poll::Ready(written);
             }

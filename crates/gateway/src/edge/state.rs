@@ -173,11 +173,19 @@ impl ConnectionState {
         }
     }
 
+    /// Whether bytes of the body of the request in flight are still to come (HTTP/1).
+    pub(super) fn is_body_due(&self) -> bool {
+        // With more heads seen than handed on, the body is that of a request behind.
+        self.stage() == Stage::Body
+            && self.heads.load(Ordering::Relaxed) == self.dispatched.load(Ordering::Relaxed)
+    }
+
     // === ending ===
 
     /// Asks the connection to end: idle ones close, busy ones answer first.
     pub(super) fn drain(&self) {
-        let unset = self.draining_since.compare_exchange(NEVER, self.now(), Ordering::SeqCst, Ordering::SeqCst);
+        let unset =
+            self.draining_since.compare_exchange(NEVER, self.now(), Ordering::SeqCst, Ordering::SeqCst);
         if unset.is_ok() {
             self.wake();
         }

@@ -76,6 +76,8 @@ fn vet_host<B>(request: &Request<B>) -> Result<(), Malformed> {
         (Some(authority), Some(host)) if !same_host(authority, host, request.uri().scheme_str()) => {
             Err(Malformed::HostMismatch)
         }
+        // RFC 9112 section 3.2: in HTTP/1.1 the field is due even if the target names the host.
+        (_, None) if request.version() == Version::HTTP_11 => Err(Malformed::MissingHost),
         (None, None) if request.version() != Version::HTTP_10 => Err(Malformed::MissingHost),
         _ => Ok(()),
     }

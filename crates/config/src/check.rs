@@ -12,8 +12,8 @@ use serde_json::Value;
 use crate::{
     diagnostic::{Diagnostic, KeyPath, Kind, Step},
     schema, suggest,
-    tree::Node,
-    values::schema::FORMATS,
+    tree::{self, Node},
+    values::{address, schema::FORMATS, secret},
 };
 
 /// Checks a tree against a schema and puts every error in words.
@@ -25,6 +25,10 @@ pub(crate) fn check(root: &Node, validator: Result<&Validator, &str>) -> Vec<Dia
             return vec![Diagnostic::error(Kind::BadValue, KeyPath::root(), message)];
         }
     };
+    if matches!(root.value, tree::Value::Null) {
+        let empty = Diagnostic::error(Kind::MissingKey, KeyPath::root(), "the configuration is empty");
+        return vec![empty.at(root.at).help("it needs at least `backends`")];
+    }
     let json = root.to_json();
     let mut told = BTreeSet::new();
     let mut found = Vec::new();
@@ -66,10 +70,15 @@ fn unknown_key(root: &Node, parent: &KeyPath, key: &str, schema: Option<&Value>)
     let path = parent.key(key);
     let place = root.place_of_key(parent, key);
     let diagnostic = Diagnostic::error(Kind::UnknownKey, path, "there is no such key here").at(place);
-    if let Some(pattern) = schema.and_then(|schema| schema.get("patternProperties")) {
-        let due =
-            if pattern.to_string().contains("0-9") { "an address or a CIDR" } else { "the name of a model" };
-        return Diagnostic { kind: Kind::BadValue, message: format!("{due} is due as key"), ..diagnostic };
+    // Where keys are free they still have a form, that of an identity of the dimension.
+    if let Some(forms) = schema.and_then(|schema| schema.get("patternProperties")?.as_object()) {
+        let due = match forms.keys().next().map(String::as_str) {
+            Some(address::PATTERN) => {
+                "a key here is an address, such as 192.0.2.7, or a CIDR, such as 10.0.0.0/8"
+            }
+            _ => "a key here is the name of a model, or the beginning of names and a final `*`",
+        };
+        return Diagnostic { kind: Kind::BadValue, message: due.to_owned(), ..diagnostic };
     }
     let known = || {
         let properties = schema.and_then(|schema| schema.get("properties")?.as_object());
@@ -95,7 +104,13 @@ fn bad_value(error: &ValidationError<'_>, path: &KeyPath, schema: &Value) -> Dia
     let instance = error.instance();
     let choices = choices(schema);
     if !choices.is_empty() {
-        let diagnostic = say(Kind::BadValue, format!("one of {} is due", list(choices.iter().copied())));
+        let diagnostic = say(
+            Kind::BadValue,
+            match choices[..] {
+                [only] => format!("only `{only}` is known here"),
+                _ => format!("one of {} is due", list(choices.iter().copied())),
+            },
+        );
         return match instance.as_str().and_then(|text| suggest::closest(text, choices)) {
             Some(close) => diagnostic.help(format!("did you mean `{close}`?")),
             None => diagnostic,
@@ -187,8 +202,8 @@ fn reason(instance: &Value, schema: &Value) -> Option<String> {
     Some(
         match schema.get("pattern")?.as_str()? {
             r"^/[!-~]*$" => "a path begins with `/` and has no blanks",
-            r"^[!-~]+$" | r"^[!-~]*$" => "only visible ASCII characters without blanks are allowed here",
-            "^[0-9A-Fa-f]{64}$" => "a SHA-256 digest has 64 hexadecimal digits",
+            r"^[!-~]+$" | secret::PATTERN => "only visible ASCII characters without blanks are allowed here",
+            secret::DIGEST_PATTERN => "a SHA-256 digest has 64 hexadecimal digits",
             _ => return schema.get("examples").map(|examples| format!("this is written such as {examples}")),
         }
         .to_owned(),

@@ -116,7 +116,12 @@ impl<'a> Loader<'a> {
             }
         }
         let folder = path.parent().unwrap_or(Path::new(""));
-        problems.extend(rules::check(&root, folder));
+        // A rule may read a value that the schema has refused already.
+        let told: Vec<_> = problems.iter().map(|problem| (problem.path.clone(), problem.kind)).collect();
+        let broken = rules::check(&root, folder);
+        problems.extend(
+            broken.into_iter().filter(|problem| !told.contains(&(problem.path.clone(), problem.kind))),
+        );
         for problem in &mut problems {
             if let Some((_, flag, variable)) = overridden.iter().find(|(path, ..)| *path == problem.path) {
                 problem.position = None;

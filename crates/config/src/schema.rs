@@ -96,15 +96,8 @@ fn tidy(schema: &mut Value, key: Option<&str>) {
     if object.get("default").is_some_and(|default| default.is_null() || default.is_object()) {
         object.remove("default");
     }
-    // Absent is written by leaving out; `null` is for the keys that say so.
-    if object.remove("nullable").is_none()
-        && let Some(Value::Array(types)) = object.get_mut("type")
-    {
-        types.retain(|kind| kind != "null");
-        if let [only] = &types[..] {
-            let only = only.clone();
-            object.insert("type".to_owned(), only);
-        }
+    if object.remove("nullable").is_none() {
+        strip_null(object);
     }
     if object.contains_key("properties") {
         object.insert("additionalProperties".to_owned(), json!(false));
@@ -123,6 +116,27 @@ fn tidy(schema: &mut Value, key: Option<&str>) {
     }
     for (name, property) in children(object) {
         tidy(property, name);
+    }
+}
+
+/// Takes `null` out of the types: absent is written by leaving out, and `null` is for the keys that say so.
+fn strip_null(object: &mut Map<String, Value>) {
+    if let Some(Value::Array(types)) = object.get_mut("type") {
+        types.retain(|kind| kind != "null");
+        if let [only] = &types[..] {
+            let only = only.clone();
+            object.insert("type".to_owned(), only);
+        }
+    }
+    if let Some(Value::Array(variants)) = object.get_mut("anyOf") {
+        variants.retain(|variant| variant.get("type").is_none_or(|kind| kind != "null"));
+        if let [Value::Object(only)] = &mut variants[..] {
+            let only = std::mem::take(only);
+            object.remove("anyOf");
+            for (keyword, value) in only {
+                object.entry(keyword).or_insert(value);
+            }
+        }
     }
 }
 

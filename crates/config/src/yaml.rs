@@ -63,7 +63,8 @@ fn leaf(value: &Value) -> String {
 
 /// A plain scalar where no reader can take it for anything but this string, else one in double quotes.
 fn scalar(string: &str) -> String {
-    let plain = string.starts_with(|c: char| c.is_ascii_alphabetic())
+    let plain = string.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && crate::tree::is_plain_text(string)
         && string.chars().all(|c| c.is_ascii_alphanumeric() || "_-./".contains(c))
         && !matches!(
             string.to_ascii_lowercase().as_str(),

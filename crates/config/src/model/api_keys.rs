@@ -36,29 +36,29 @@ pub struct ApiKey {
     #[schemars(regex(pattern = r"^[!-~]+$"), extend("examples" = ["k1"]))]
     pub id: String,
     /// The key itself, best from the environment. Either this or `sha256`. Visible ASCII without spaces.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1), extend("examples" = ["${ALICE_KEY}"]))]
     pub key: Option<Secret>,
     /// The SHA-256 digest of the key in hexadecimal, in place of `key`.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sha256: Option<KeyDigest>,
     /// The user to whom requests with this key belong.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("examples" = ["alice"]))]
     pub user: Option<Name>,
     /// The team to which requests with this key belong.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("examples" = ["research"]))]
     pub team: Option<Name>,
     /// The tier of the key, one of `identity.tiers`.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("examples" = ["gold"]))]
     pub tier: Option<String>,
     /// Whether the key is accepted.
     #[serde(default = "yes")]
     pub enabled: bool,
     /// The time from which the key is refused, as in RFC 3339.
-    #[serde(default, with = "time")]
+    #[serde(default, with = "time", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::timestamp")]
     pub expires_at: Option<SystemTime>,
     /// The models that the key may use: exact names, or the beginning of names and a final `*`.
@@ -66,7 +66,7 @@ pub struct ApiKey {
     #[schemars(length(min = 1))]
     pub models: Vec<ModelPattern>,
     /// A limit for this key alone, in place of `rate_limiting.limits.per_api_key`.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_limit: Option<Limit>,
 }
 

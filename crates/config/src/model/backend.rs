@@ -37,7 +37,7 @@ pub struct Backend {
     pub health: Health,
     /// A PEM file with the certificate authorities to trust for an `https` URL, in place of the system's. A
     /// relative path starts at the folder of the configuration file.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", length(min = 1), extend("examples" = ["ca.pem"]))]
     pub ca_file: Option<PathBuf>,
 }

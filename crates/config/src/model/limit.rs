@@ -77,6 +77,11 @@ impl Limit {
         })
     }
 
+    /// Whether nothing at all is given.
+    pub(super) fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
     /// Whether no rate is given.
     #[must_use]
     pub fn is_unlimited(&self) -> bool {
@@ -85,6 +90,10 @@ impl Limit {
 }
 
 impl<K: Ord> DimensionLimit<K> {
+    pub(super) fn is_empty(&self) -> bool {
+        self.limit.is_empty() && self.overrides.is_empty()
+    }
+
     /// Whether nobody is limited, overrides included.
     #[must_use]
     pub fn is_unused(&self) -> bool {

@@ -43,19 +43,26 @@ pub enum Storage {
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
     /// All requests together, before authentication; never queued.
+    #[serde(skip_serializing_if = "Limit::is_empty")]
     pub global: Limit,
     /// Requests of one client address, before authentication; never queued.
+    #[serde(skip_serializing_if = "DimensionLimit::is_empty")]
     pub per_client: DimensionLimit<AddressRange>,
     /// Requests to one backend, counted when it is chosen.
+    #[serde(skip_serializing_if = "DimensionLimit::is_empty")]
     pub per_backend: DimensionLimit<String>,
     /// Requests with one key.
+    #[serde(skip_serializing_if = "DimensionLimit::is_empty")]
     pub per_api_key: DimensionLimit<String>,
     /// Requests of one user.
+    #[serde(skip_serializing_if = "DimensionLimit::is_empty")]
     pub per_user: DimensionLimit<Name>,
     /// Requests of one team.
+    #[serde(skip_serializing_if = "DimensionLimit::is_empty")]
     pub per_team: DimensionLimit<Name>,
     /// Requests for one model, as named by the override that matches it, else by the entry of a backend's
     /// `models`.
+    #[serde(skip_serializing_if = "DimensionLimit::is_empty")]
     pub per_model: DimensionLimit<ModelPattern>,
 }
 

@@ -83,6 +83,11 @@ pub(crate) fn parse(text: &str, format: Format) -> Result<Parsed, Diagnostic> {
     }
 }
 
+/// Whether YAML reads a plain scalar as this string, and as nothing else.
+pub(crate) fn is_plain_text(text: &str) -> bool {
+    matches!(yaml::plain(text), Ok(Value::Text(_)))
+}
+
 fn syntax(message: impl Into<String>) -> Diagnostic {
     Diagnostic::error(Kind::Syntax, KeyPath::root(), message)
 }

@@ -222,7 +222,7 @@ fn scalar(text: &str, style: ScalarStyle, tag: Option<Cow<'_, Tag>>) -> Result<V
 }
 
 /// The core schema's reading of a plain scalar.
-fn plain(text: &str) -> Result<Value, Diagnostic> {
+pub(super) fn plain(text: &str) -> Result<Value, Diagnostic> {
     Ok(match text {
         "" | "~" | "null" | "Null" | "NULL" => Value::Null,
         "true" | "True" | "TRUE" => Value::Bool(true),

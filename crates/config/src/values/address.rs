@@ -10,6 +10,9 @@ use ipnet::IpNet;
 
 use super::ValueError;
 
+/// The shape of an address or a CIDR; the numbers are for the parser.
+pub(crate) const PATTERN: &str = "^[0-9A-Fa-f:.]+(/[0-9]{1,3})?$";
+
 /// One address or a range of them in CIDR form: `10.0.0.0/8`, `2001:db8::/32`, `192.0.2.7`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AddressRange(IpNet);

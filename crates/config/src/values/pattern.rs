@@ -4,6 +4,9 @@ use std::{fmt, str::FromStr};
 
 use super::ValueError;
 
+/// What the parser takes, as a regular expression.
+pub(crate) const PATTERN: &str = "^([^*]+[*]?|[*])$";
+
 /// The name of a model, or the beginning of names (`gpt-4o*`), or all (`*`).
 ///
 /// Ordered by the text as written.

@@ -81,7 +81,7 @@ inline_schema! {
     AddressRange => {
         "type": "string",
         "format": "fairlane-address-range",
-        "pattern": "^[0-9A-Fa-f:.]+(/[0-9]{1,3})?$",
+        "pattern": super::address::PATTERN,
         "examples": ["10.0.0.0/8", "192.0.2.7", "2001:db8::/32"],
     };
     BackendUrl => {
@@ -90,14 +90,14 @@ inline_schema! {
         "pattern": super::url::PATTERN,
         "examples": ["http://127.0.0.1:8000", "https://api.example.com", "builtin:echo?latency_ms=50"],
     };
-    KeyDigest => { "type": "string", "pattern": "^[0-9A-Fa-f]{64}$", "writeOnly": true };
+    KeyDigest => { "type": "string", "pattern": super::secret::DIGEST_PATTERN, "writeOnly": true };
     ModelPattern => {
         "type": "string",
         "format": "fairlane-model",
         "minLength": 1,
-        "pattern": "^([^*]+[*]?|[*])$",
+        "pattern": super::pattern::PATTERN,
         "examples": ["gpt-4o", "llama-*", "*"],
     };
     Name => { "type": "string", "minLength": 1 };
-    Secret => { "type": "string", "pattern": "^[!-~]*$", "writeOnly": true };
+    Secret => { "type": "string", "pattern": super::secret::PATTERN, "writeOnly": true };
 }

@@ -6,6 +6,12 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use super::ValueError;
 
+/// What can stand in a header: visible ASCII. A blank or a line end, easily taken along from a file, would never match.
+pub(crate) const PATTERN: &str = "^[!-~]*$";
+
+/// A SHA-256 digest in hexadecimal.
+pub(crate) const DIGEST_PATTERN: &str = "^[0-9A-Fa-f]{64}$";
+
 /// What stands in place of a secret or an identity wherever one would be shown.
 pub const MASK: &str = "***";
 

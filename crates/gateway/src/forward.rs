@@ -109,7 +109,9 @@ async fn forward(
 fn fault(error: &ForwardError) -> Fault {
     match error {
         ForwardError::NoHealthyBackend => Fault::NoHealthyBackend,
-        ForwardError::AllExhausted { retry_after, .. } => Fault::BackendsExhausted { retry_after: *retry_after },
+        ForwardError::AllExhausted { retry_after, .. } => {
+            Fault::BackendsExhausted { retry_after: *retry_after }
+        }
         ForwardError::Unavailable { .. } => Fault::BackendUnavailable,
         ForwardError::Timeout { .. } => Fault::BackendTimeout,
         ForwardError::ExceedsLimit => Fault::ExceedsLimit { limit_type: Dimension::Backend },

@@ -1,5 +1,6 @@
 //! Fairlane, a fair admission gateway for LLM and API traffic.
 
+pub mod admin;
 pub mod admission;
 pub mod answer;
 pub mod assemble;
@@ -10,6 +11,7 @@ pub mod echo;
 pub mod edge;
 mod finish;
 mod forward;
+pub mod gateway;
 pub mod limits;
 mod models;
 pub mod proxy;

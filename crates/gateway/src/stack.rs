@@ -194,8 +194,7 @@ impl Shared {
 
     /// A key that is there must be good; none at all is a matter of the mode.
     fn identify<B>(&self, request: &Request<B>) -> Result<Caller, Fault> {
-        let credential =
-            Credential::from_headers(request.headers()).map_err(|_| Fault::InvalidApiKey)?;
+        let credential = Credential::from_headers(request.headers()).map_err(|_| Fault::InvalidApiKey)?;
         match credential {
             Some(credential) => {
                 let identity = self.parts.directory.authenticate(&credential, unix_now());

@@ -49,6 +49,8 @@ pub struct Telemetry {
     pub queue: QueueMetrics,
     /// `rate_limit_store_seconds`.
     pub store_seconds: Histogram,
+    buckets: Gauge,
+    overflow: Counter,
     routes: Vec<RouteMetrics>,
 }
 
@@ -161,7 +163,9 @@ impl Telemetry {
                 }
             })
             .collect();
-        Ok(Self { handle, decisions, queue, store_seconds, routes, recorder })
+        let buckets = with.gauge("rate_limit_buckets", &[]);
+        let overflow = with.counter("rate_limit_overflow_total", &[]);
+        Ok(Self { handle, decisions, queue, store_seconds, buckets, overflow, routes, recorder })
     }
 
     /// Counts a decision under the dimension that bound it.
@@ -194,7 +198,9 @@ impl Telemetry {
         let Some(statuses) = route.statuses.get(method) else { return };
         let statuses =
             statuses.get_or_init(|| (FIRST_STATUS..=LAST_STATUS).map(|_| OnceLock::new()).collect());
-        let Some(cell) = statuses.get(usize::from(status.as_u16().saturating_sub(FIRST_STATUS))) else { return };
+        let Some(cell) = statuses.get(usize::from(status.as_u16().saturating_sub(FIRST_STATUS))) else {
+            return;
+        };
         let counter = cell.get_or_init(|| {
             let labels = [
                 Label::from_static_parts("method", METHODS.get(method).copied().unwrap_or("other")),
@@ -211,6 +217,13 @@ impl Telemetry {
         if let Some(route) = self.routes.get(route) {
             route.seconds.record(after);
         }
+    }
+
+    /// Notes what the memory store holds, and how often it had to share a bucket.
+    pub fn store(&self, buckets: usize, overflowed: u64) {
+        #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
+        self.buckets.set(buckets as f64);
+        self.overflow.absolute(overflowed);
     }
 
     /// The text that Prometheus scrapes.

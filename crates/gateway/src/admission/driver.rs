@@ -118,9 +118,9 @@ impl Driver {
         Self { shared, timer }
     }
 
-    /// Whether somebody may be waiting for one of the buckets. Lock-free; never wrongly `false`.
+    /// See [`Handle::may_be_contended`].
     pub(super) fn may_be_contended(&self, charges: &Charges) -> bool {
-        charges.as_slice().iter().any(|charge| self.shared.hint.may_be_contended(gate_of(charge)))
+        self.shared.may_be_contended(charges)
     }
 
     /// The first of the charges whose bucket somebody waits for.
@@ -184,15 +184,6 @@ impl Driver {
         })
     }
 
-    /// What a bucket holds, as learnt elsewhere than from an attempt.
-    pub(super) fn observed(&self, levels: &[GateLevel]) {
-        self.shared.mutate(|inner, now| {
-            for level in levels {
-                inner.queue.observed(*level, now);
-            }
-        });
-    }
-
     /// Answers everybody who is held, and takes nobody any more.
     pub(super) fn close(&self) -> usize {
         let waiting = {
@@ -214,7 +205,8 @@ impl Driver {
         self.shared.inner.lock().queue.snapshot(now)
     }
 
-    fn handle(&self) -> Handle {
+    /// A way to the scheduler that outlives a request.
+    pub(super) fn handle(&self) -> Handle {
         Handle(Arc::clone(&self.shared))
     }
 }
@@ -225,11 +217,25 @@ impl Drop for Driver {
     }
 }
 
-/// What a held request does to the scheduler.
+/// What a request does to the scheduler.
 #[derive(Clone, Debug)]
 pub(super) struct Handle(Arc<Shared>);
 
 impl Handle {
+    /// Whether somebody may be waiting for one of the buckets. Lock-free; never wrongly `false`.
+    pub(super) fn may_be_contended(&self, charges: &Charges) -> bool {
+        self.0.may_be_contended(charges)
+    }
+
+    /// What buckets hold, as learnt elsewhere than from an attempt.
+    pub(super) fn observed(&self, levels: &[GateLevel]) {
+        self.0.mutate(|inner, now| {
+            for level in levels {
+                inner.queue.observed(*level, now);
+            }
+        });
+    }
+
     pub(super) fn admitted(&self, ticket: Ticket, body_bytes: u64, levels: &[GateLevel]) {
         self.0.mutate(|inner, now| {
             inner.forget(ticket, body_bytes);
@@ -282,6 +288,10 @@ impl Handle {
 type Wakes = SmallVec<[(oneshot::Sender<Turn>, Turn); 8]>;
 
 impl Shared {
+    fn may_be_contended(&self, charges: &Charges) -> bool {
+        charges.as_slice().iter().any(|charge| self.hint.may_be_contended(gate_of(charge)))
+    }
+
     /// One mutation, then all actions, then the timer; whoever is concerned is told after the lock is free.
     fn mutate<R>(&self, change: impl FnOnce(&mut Inner, Timestamp) -> R) -> R {
         let now = self.clock.schedule(Instant::now());

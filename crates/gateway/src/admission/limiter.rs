@@ -31,16 +31,10 @@ impl Limiter {
         Self { store, telemetry }
     }
 
-    /// The store itself, for what is no decision.
+    /// The store itself, for what is no request's decision.
     #[must_use]
     pub const fn store(&self) -> &MemoryStore<TokioClock> {
         &self.store
-    }
-
-    /// Gives back what a request took that reached no backend, and tells what the buckets hold then.
-    pub(super) fn give_back(&self, charges: &Charges) -> Balances {
-        let settlements: SmallVec<[_; USUAL_CHARGES]> = charges.reversed().collect();
-        self.store.settle_now(&settlements)
     }
 }
 
@@ -88,7 +82,7 @@ pub(super) fn binding(charges: &Charges, denied: &Denied) -> Option<Dimension> {
 /// The gate of a charge's bucket.
 ///
 /// The digest is keyed and separated by dimension, so it names the bucket alone.
-pub(super) fn gate_of(charge: &Charge) -> GateKey {
+pub(crate) fn gate_of(charge: &Charge) -> GateKey {
     GateKey(charge.key.digest())
 }
 

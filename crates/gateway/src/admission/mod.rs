@@ -17,6 +17,7 @@ use fairlane_fair_queue::Refusal;
 use fairlane_limiter::{Decision, Denied, Store as _};
 use tokio::time::Instant;
 
+pub(crate) use self::limiter::gate_of;
 pub use self::{
     ask::{Ask, Refused, Tenant},
     edge::{Edge, Passed},
@@ -26,8 +27,8 @@ pub use self::{
 };
 use self::{
     driver::{Again, Driver, NotHeld, Turn},
-    limiter::{binding, gate_of, levels},
-    permit::Hold,
+    limiter::{binding, levels},
+    permit::{Hold, Returns},
     wait::Held,
 };
 use crate::{
@@ -57,6 +58,7 @@ pub struct QueueSettings {
 pub struct Admission {
     limiter: Arc<Limiter>,
     queue: Option<Queue>,
+    returns: Arc<Returns>,
 }
 
 #[derive(Debug)]
@@ -78,7 +80,9 @@ impl Admission {
             driver: Driver::spawn(settings.limits, settings.max_body_bytes, clock, telemetry),
             settings,
         });
-        Self { limiter, queue }
+        let scheduler = queue.as_ref().map(|queue| queue.driver.handle());
+        let returns = Arc::new(Returns { limiter: Arc::clone(&limiter), scheduler });
+        Self { limiter, queue, returns }
     }
 
     /// Decides on a request, holding it where that is enabled and it may still be served in time.
@@ -92,7 +96,7 @@ impl Admission {
     /// Dropping the future leaves the lane, or gives the grant back, exactly once.
     pub async fn admit(&self, ask: Ask) -> Result<Permit, Box<Refused>> {
         if ask.charges.is_empty() {
-            return Ok(Permit::new(Arc::clone(&self.limiter), ask.charges, ask.edge, None));
+            return Ok(Permit::new(Arc::clone(&self.returns), ask.charges, ask.edge, None));
         }
         if let Some(queue) = &self.queue
             && queue.driver.may_be_contended(&ask.charges)
@@ -115,7 +119,7 @@ impl Admission {
         match self.limiter.take(ask.charges.as_slice()).await {
             Ok(Decision::Granted(granted)) => {
                 let quota = tightest(&ask, granted.balances());
-                Ok(Permit::new(Arc::clone(&self.limiter), ask.charges, quota, None))
+                Ok(Permit::new(Arc::clone(&self.returns), ask.charges, quota, None))
             }
             Ok(Decision::Denied(denied)) => match (&self.queue, ask.tenant) {
                 (Some(queue), Some(tenant)) => {
@@ -172,7 +176,7 @@ impl Admission {
                     };
                     held.admitted(&levels(&ask.charges, granted.balances()));
                     let quota = tightest(&ask, granted.balances());
-                    return Ok(Permit::new(Arc::clone(&self.limiter), ask.charges, quota, Some(hold)));
+                    return Ok(Permit::new(Arc::clone(&self.returns), ask.charges, quota, Some(hold)));
                 }
                 Ok(Decision::Denied(denied)) => {
                     match held.refused(&levels(&ask.charges, denied.balances())) {
@@ -219,7 +223,9 @@ impl Admission {
         };
         // The bucket's own time, as if nobody waited.
         let (limit_type, retry_after, balances) = match &looked {
-            Decision::Denied(denied) => (binding(&ask.charges, denied), denied.retry_after(), denied.balances()),
+            Decision::Denied(denied) => {
+                (binding(&ask.charges, denied), denied.retry_after(), denied.balances())
+            }
             Decision::Granted(granted) => (None, Duration::ZERO, granted.balances()),
             Decision::Impossible(impossible) => return exceeds(ask, impossible.exceeding()),
         };

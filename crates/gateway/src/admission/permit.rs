@@ -15,12 +15,16 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName};
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
+use smallvec::SmallVec;
 
-use super::limiter::Limiter;
+use super::{
+    driver::Handle,
+    limiter::{Limiter, levels},
+};
 use crate::{
     answer::{QuotaStatus, ceil_millis, whole_millis},
     body::BoxError,
-    limits::Charges,
+    limits::{Charges, USUAL_CHARGES},
 };
 
 /// Leave to go on to a backend.
@@ -31,11 +35,30 @@ use crate::{
 pub struct Permit(Arc<Inner>);
 
 struct Inner {
-    limiter: Arc<Limiter>,
+    returns: Arc<Returns>,
     charges: Charges,
     kept: AtomicBool,
     quota: Option<QuotaStatus>,
     hold: Option<Hold>,
+}
+
+/// Where charges go back to: the buckets, and the gates of those who wait for them.
+#[derive(Debug)]
+pub(super) struct Returns {
+    pub(super) limiter: Arc<Limiter>,
+    pub(super) scheduler: Option<Handle>,
+}
+
+impl Returns {
+    fn give_back(&self, charges: &Charges) {
+        let settlements: SmallVec<[_; USUAL_CHARGES]> = charges.reversed().collect();
+        let balances = self.limiter.store().settle_now(&settlements);
+        if let Some(scheduler) = &self.scheduler
+            && scheduler.may_be_contended(charges)
+        {
+            scheduler.observed(&levels(charges, &balances));
+        }
+    }
 }
 
 /// What holding a request came to.
@@ -51,12 +74,12 @@ pub(super) struct Hold {
 
 impl Permit {
     pub(super) fn new(
-        limiter: Arc<Limiter>,
+        returns: Arc<Returns>,
         charges: Charges,
         quota: Option<QuotaStatus>,
         hold: Option<Hold>,
     ) -> Self {
-        Self(Arc::new(Inner { limiter, charges, kept: AtomicBool::new(false), quota, hold }))
+        Self(Arc::new(Inner { returns, charges, kept: AtomicBool::new(false), quota, hold }))
     }
 
     /// A backend has been reached: the request counts now, however it ends.
@@ -76,10 +99,7 @@ impl Permit {
         }
         if let Some(hold) = self.0.hold {
             headers.insert(HeaderName::from_static("x-fair-queue-position"), hold.position.into());
-            headers.insert(
-                HeaderName::from_static("x-fair-queue-wait-ms"),
-                whole_millis(hold.waited).into(),
-            );
+            headers.insert(HeaderName::from_static("x-fair-queue-wait-ms"), whole_millis(hold.waited).into());
             headers.insert(
                 HeaderName::from_static("x-fair-queue-estimated-wait-ms"),
                 ceil_millis(hold.estimated).into(),
@@ -97,7 +117,7 @@ impl fmt::Debug for Permit {
 impl Drop for Inner {
     fn drop(&mut self) {
         if !*self.kept.get_mut() && !self.charges.is_empty() {
-            self.limiter.give_back(&self.charges);
+            self.returns.give_back(&self.charges);
         }
     }
 }

@@ -79,7 +79,9 @@ pub(super) fn render(fault: &Fault, row: &Row, dialect: Dialect) -> Vec<u8> {
                 Fault::ModelNotAllowed | Fault::ModelNotFound => Some("model"),
                 _ => None,
             };
-            serde_json::to_vec(&OpenAi { error: OpenAiError { message, r#type: row.openai, param, code, details } })
+            serde_json::to_vec(&OpenAi {
+                error: OpenAiError { message, r#type: row.openai, param, code, details },
+            })
         }
         Dialect::Anthropic => serde_json::to_vec(&Anthropic {
             r#type: "error",

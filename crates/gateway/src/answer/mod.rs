@@ -268,18 +268,14 @@ impl Fault {
             }
             // Client libraries retry a 429 by themselves; this one can never pass.
             Self::ExceedsLimit { .. } => {
-                headers.insert(
-                    HeaderName::from_static("x-should-retry"),
-                    HeaderValue::from_static("false"),
-                );
+                headers.insert(HeaderName::from_static("x-should-retry"), HeaderValue::from_static("false"));
             }
             // What is left of the body would be read as the next request.
             Self::TooLarge { .. } | Self::BodyStalled => {
                 headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
             }
             Self::RateLimited(RateLimited { fair_queue: Some(queue), .. }) => {
-                headers
-                    .insert(HeaderName::from_static("x-fair-queue-position"), queue.position.into());
+                headers.insert(HeaderName::from_static("x-fair-queue-position"), queue.position.into());
                 headers.insert(
                     HeaderName::from_static("x-fair-queue-wait-ms"),
                     whole_millis(queue.waited).into(),

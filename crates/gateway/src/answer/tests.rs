@@ -72,10 +72,16 @@ fn statuses_and_codes_are_those_of_the_contract() {
     let check = |fault: Fault, status: u16, code: &str, openai: &str, anthropic: &str| {
         let (parts, body) = rendered(&fault, Dialect::OpenAi);
         assert_eq!(parts.status, status, "{code}");
-        assert_eq!((body["error"]["code"].as_str(), body["error"]["type"].as_str()), (Some(code), Some(openai)));
+        assert_eq!(
+            (body["error"]["code"].as_str(), body["error"]["type"].as_str()),
+            (Some(code), Some(openai))
+        );
         let (parts, body) = rendered(&fault, Dialect::Anthropic);
         assert_eq!(parts.status, status, "{code}");
-        assert_eq!((body["error"]["code"].as_str(), body["error"]["type"].as_str()), (Some(code), Some(anthropic)));
+        assert_eq!(
+            (body["error"]["code"].as_str(), body["error"]["type"].as_str()),
+            (Some(code), Some(anthropic))
+        );
     };
     let invalid = "invalid_request_error";
     let message = String::new();
@@ -89,7 +95,13 @@ fn statuses_and_codes_are_those_of_the_contract() {
     check(Fault::TooLarge { max_bytes: 1 }, 413, "request_too_large", invalid, "request_too_large");
     check(Fault::UnsupportedEncoding, 415, "unsupported_encoding", invalid, invalid);
     let retry_after = Duration::from_secs(2);
-    check(Fault::BackendsExhausted { retry_after }, 429, "rate_limit_exceeded", "requests", "rate_limit_error");
+    check(
+        Fault::BackendsExhausted { retry_after },
+        429,
+        "rate_limit_exceeded",
+        "requests",
+        "rate_limit_error",
+    );
     check(Fault::BackendUnavailable, 502, "backend_unavailable", "server_error", "api_error");
     check(Fault::BackendTimeout, 504, "backend_timeout", "server_error", "timeout_error");
     check(Fault::StoreUnavailable, 503, "rate_limit_store_unavailable", "server_error", "overloaded_error");

@@ -15,8 +15,8 @@ use crate::{
     echo::EchoSettings,
     limits::Charges,
     proxy::{
-        Auth, Backend, BackendCharges, BackendQuota, Credential, HealthSettings, HttpTarget, Proxy, StreamingTimeouts,
-        Target, Timeouts,
+        Auth, Backend, BackendCharges, BackendQuota, Credential, HealthSettings, HttpTarget, Proxy,
+        StreamingTimeouts, Target, Timeouts,
     },
 };
 
@@ -43,10 +43,7 @@ pub(super) fn proxy(
     Ok(Proxy::new(backends, timeouts)?)
 }
 
-fn backend(
-    backend: &model::Backend,
-    quota: Option<Arc<dyn BackendQuota>>,
-) -> Result<Backend, AssembleError> {
+fn backend(backend: &model::Backend, quota: Option<Arc<dyn BackendQuota>>) -> Result<Backend, AssembleError> {
     let target = match &backend.url {
         BackendUrl::Http(server) => http_target("http", server)?,
         BackendUrl::Https(server) => http_target("https", server)?,
@@ -85,10 +82,7 @@ fn backend(
     })
 }
 
-fn http_target(
-    scheme: &str,
-    server: &fairlane_config::ServerUrl,
-) -> Result<Target, AssembleError> {
+fn http_target(scheme: &str, server: &fairlane_config::ServerUrl) -> Result<Target, AssembleError> {
     let url = format!("{scheme}://{}{}", server.authority(), server.base_path());
     Ok(Target::Http(HttpTarget::parse(&url)?))
 }

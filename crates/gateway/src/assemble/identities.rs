@@ -3,12 +3,12 @@
 use std::{collections::HashMap, num::NonZeroU32, time::UNIX_EPOCH};
 
 use fairlane_config::{
-    GatewayConfig,
+    GatewayConfig, Tenant as ConfiguredTenant,
     model::{ApiKey, ApiKeys, KeyMaterial, TenantDimension as Configured},
 };
 use fairlane_fair_queue::{TenantKey, Weight};
 use fairlane_identity::{
-    Directory, Hasher, Identity, KeyEntry, KeySecret, ModelPattern, TenantDimension, TenantId,
+    Digest, Directory, Hasher, Identity, KeyEntry, KeySecret, ModelPattern, TenantDimension,
 };
 
 use super::AssembleError;
@@ -42,48 +42,43 @@ fn entry(key: &ApiKey) -> Result<KeyEntry, AssembleError> {
     })
 }
 
-/// Each tenant's weight: its entry in `weights`, else the largest of its keys' tiers, else the default.
-pub(super) struct Weights {
+/// The tenant of each identity, with its weight.
+pub(super) struct Tenants {
     dimension: TenantDimension,
-    entries: HashMap<TenantId, NonZeroU32>,
-    tiers: HashMap<TenantId, NonZeroU32>,
+    weights: HashMap<Digest, NonZeroU32>,
     default: NonZeroU32,
 }
 
-impl Weights {
-    pub(super) fn new(config: &GatewayConfig, directory: &Directory) -> Self {
+impl Tenants {
+    pub(super) fn new(config: &GatewayConfig, hasher: &Hasher) -> Self {
         let fair = &config.rate_limiting.fair_queuing;
-        let dimension = dimension(fair.tenant_dimension);
-        let mut entries = HashMap::new();
-        for entry in &fair.weights {
-            let only = entry.dimension.map(self::dimension);
-            for tenant in directory.tenants_named(entry.tenant.as_str(), dimension, only) {
-                entries.entry(tenant).or_insert(entry.weight);
-            }
+        let weights = config.tenant_weights().into_iter().map(|entry| {
+            let digest = match entry.tenant {
+                ConfiguredTenant::User(name) => hasher.user(name.as_str()),
+                ConfiguredTenant::Team(name) => hasher.team(name.as_str()),
+                ConfiguredTenant::ApiKey(id) => hasher.api_key_id(id),
+            };
+            (digest, entry.weight)
+        });
+        Self {
+            dimension: dimension(fair.tenant_dimension),
+            weights: weights.collect(),
+            default: fair.default_weight,
         }
-        let mut tiers = HashMap::new();
-        for identity in directory.identities() {
-            let tier = identity.tier().and_then(|tier| config.identity.tiers.get(&**tier));
-            if let Some(tier) = tier {
-                let largest = tiers.entry(identity.tenant(dimension)).or_insert(tier.weight);
-                *largest = tier.weight.max(*largest);
-            }
-        }
-        Self { dimension, entries, tiers, default: fair.default_weight }
     }
 
-    pub(super) fn tenant(&self, identity: &Identity) -> Tenant {
-        let tenant = identity.tenant(self.dimension);
-        let weight = self.entries.get(&tenant).or_else(|| self.tiers.get(&tenant)).unwrap_or(&self.default);
+    pub(super) fn of(&self, identity: &Identity) -> Tenant {
+        let digest = identity.tenant(self.dimension).digest();
+        let weight = self.weights.get(&digest).unwrap_or(&self.default);
         Tenant {
-            key: TenantKey(u128::from_be_bytes(tenant.digest().to_bytes())),
+            key: TenantKey(u128::from_be_bytes(digest.to_bytes())),
             // The configuration's range is the scheduler's.
             weight: Weight::new(weight.get()).unwrap_or(Weight::MAX),
         }
     }
 }
 
-fn dimension(configured: Configured) -> TenantDimension {
+const fn dimension(configured: Configured) -> TenantDimension {
     match configured {
         Configured::User => TenantDimension::User,
         Configured::Team => TenantDimension::Team,

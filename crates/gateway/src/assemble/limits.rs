@@ -31,10 +31,7 @@ struct PerIdentity {
 }
 
 impl PerIdentity {
-    fn new<K: Ord>(
-        limit: &DimensionLimit<K>,
-        digest: impl Fn(&K) -> Digest,
-    ) -> Result<Self, QuotaError> {
+    fn new<K: Ord>(limit: &DimensionLimit<K>, digest: impl Fn(&K) -> Digest) -> Result<Self, QuotaError> {
         let overrides = limit.overrides.iter().map(|(name, limit)| Ok((digest(name), quotas(limit)?)));
         Ok(Self { common: quotas(limit)?, overrides: overrides.collect::<Result<_, QuotaError>>()? })
     }
@@ -91,7 +88,7 @@ pub(super) fn identity(
         .filter_map(|key| Some((hasher.api_key_id(&key.id), key.rate_limit.as_ref()?)))
         .map(|(id, limit)| Ok((id, quotas(limit)?)))
         .collect::<Result<_, QuotaError>>()?;
-    let weights = identities::Weights::new(config, directory);
+    let tenants = identities::Tenants::new(config, hasher);
 
     let plan = |identity: &Identity| {
         let key = identity.key().digest();
@@ -104,7 +101,7 @@ pub(super) fn identity(
             charges.push_identity(Dimension::Team, team, per_team.of(team));
         }
         let bypass = config.rate_limiting.bypass_keys.iter().any(|id| **id == **identity.key().name());
-        CallerPlan { charges, tenant: weights.tenant(identity), bypass }
+        CallerPlan { charges, tenant: tenants.of(identity), bypass }
     };
     Ok(IdentityLimits {
         plans: directory
@@ -116,11 +113,7 @@ pub(super) fn identity(
     })
 }
 
-fn models(
-    config: &GatewayConfig,
-    hasher: &Hasher,
-    limiter: &Limiter,
-) -> Result<ModelLimits, AssembleError> {
+fn models(config: &GatewayConfig, hasher: &Hasher, limiter: &Limiter) -> Result<ModelLimits, AssembleError> {
     let per_model = &config.rate_limiting.limits.per_model;
     let rules = |named: Vec<(String, Vec<Quota>)>| {
         let mut found = RuleCharges::default();

@@ -114,8 +114,7 @@ pub fn assemble(config: &GatewayConfig) -> Result<Parts, AssembleError> {
     } else {
         IdentityLimits::default()
     };
-    let admission =
-        Admission::new(Arc::clone(&limiter), queue(config), clock, Arc::clone(&telemetry));
+    let admission = Admission::new(Arc::clone(&limiter), queue(config), clock, Arc::clone(&telemetry));
     let proxy = telemetry.scoped(|| backends::proxy(config, &hasher, &limiter))?;
     Ok(Parts {
         trusted_proxies: TrustedProxies::new(

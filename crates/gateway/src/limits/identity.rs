@@ -2,10 +2,14 @@
 
 use std::{collections::HashMap, sync::Arc};
 
+use fairlane_fair_queue::GateKey;
 use fairlane_identity::{Digest, Identity, ModelRules};
 
 use super::Charges;
-use crate::admission::Tenant;
+use crate::{
+    admission::{Tenant, gate_of},
+    dimension::Dimension,
+};
 
 /// What one API key's requests are charged and queued as: everything that does not depend on the request.
 #[derive(Clone, Debug)]
@@ -63,6 +67,15 @@ pub struct IdentityLimits {
 }
 
 impl IdentityLimits {
+    /// Which dimension each bucket that somebody may wait for belongs to.
+    #[must_use]
+    pub fn gates(&self) -> HashMap<GateKey, Dimension> {
+        let plans = self.plans.values().map(|plan| &plan.charges);
+        let models = self.models.overrides.charges.iter().chain(&self.models.served.charges);
+        let charges = plans.chain(models).flat_map(Charges::as_slice);
+        charges.filter_map(|charge| Some((gate_of(charge), Dimension::of(&charge.key)?))).collect()
+    }
+
     /// The plan of a key that the directory knows.
     #[must_use]
     pub fn plan(&self, identity: &Identity) -> Option<&Arc<CallerPlan>> {

@@ -3,7 +3,6 @@
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -21,7 +20,7 @@ use tokio::net::TcpStream;
 use tower::Service;
 
 use super::health::Health;
-use super::{HttpTarget, ProxyError};
+use super::{HttpTarget, ProxyError, Reached};
 use crate::body::BoxError;
 
 /// The pooling client of one backend.
@@ -147,16 +146,15 @@ impl Service<Uri> for Connector {
     }
 }
 
-/// A request's body, which knows whether a connection has begun to take it.
+/// A request's body, which knows whether a connection has begun to take the request.
 pub(super) struct OutboundBody {
     bytes: Bytes,
-    taken: Arc<AtomicBool>,
+    reached: Reached,
 }
 
 impl OutboundBody {
-    /// `taken` is set as soon as the body is asked for.
-    pub(super) fn new(bytes: Bytes, taken: Arc<AtomicBool>) -> Self {
-        Self { bytes, taken }
+    pub(super) fn new(bytes: Bytes, reached: Reached) -> Self {
+        Self { bytes, reached }
     }
 }
 
@@ -168,12 +166,14 @@ impl Body for OutboundBody {
         mut self: Pin<&mut Self>,
         _: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
-        self.taken.store(true, Ordering::Relaxed);
+        self.reached.note();
         let bytes = std::mem::take(&mut self.bytes);
         Poll::Ready((!bytes.is_empty()).then(|| Ok(Frame::data(bytes))))
     }
 
+    /// Asked by a connection, HTTP/1 or 2, when it writes the head, and by nobody before.
     fn is_end_stream(&self) -> bool {
+        self.reached.note();
         self.bytes.is_empty()
     }
 

@@ -3,7 +3,6 @@
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
@@ -17,7 +16,9 @@ use hyper::body::Incoming;
 use super::client::{BackendClient, OutboundBody, TrustedRoots, backend_client};
 use super::health::Health;
 use super::telemetry::BackendMetrics;
-use super::{Backend, BackendQuota, Credential, HealthSettings, HttpTarget, ProxyError, Target, Timeouts};
+use super::{
+    Backend, BackendQuota, Credential, HealthSettings, HttpTarget, ProxyError, Reached, Target, Timeouts,
+};
 use crate::body::{Body, BoxError};
 use crate::echo::{self, EchoSettings};
 
@@ -44,16 +45,7 @@ pub(super) struct Attempt {
     pub(super) path: PathAndQuery,
     pub(super) headers: HeaderMap,
     pub(super) body: Bytes,
-    /// Set once the backend may have seen a part of the request.
-    pub(super) sent: Arc<AtomicBool>,
-}
-
-/// Why one attempt brought no status.
-pub(super) enum AttemptError {
-    /// No connection could be made: nothing was sent.
-    Connect(BoxError),
-    /// It broke later.
-    Broken(BoxError),
+    pub(super) reached: Reached,
 }
 
 /// A body from either kind of backend.
@@ -89,29 +81,28 @@ impl Endpoint {
     }
 
     /// Sends a request once. Dropping the future, or the body it answers with, closes the connection it used.
-    pub(super) async fn send(&self, attempt: Attempt) -> Result<Response<BackendBody>, AttemptError> {
+    pub(super) async fn send(&self, attempt: Attempt) -> Result<Response<BackendBody>, BoxError> {
         let (target, client) = match &self.server {
             Server::Http { target, client } => (target, client),
             Server::Echo(settings) => {
-                attempt.sent.store(true, std::sync::atomic::Ordering::Relaxed);
+                attempt.reached.note();
                 let answer =
                     echo::handle(settings, &attempt.method, attempt.path.path(), &attempt.body).await;
                 return Ok(answer.map(BackendBody::Echo));
             }
         };
-        let uri = target.uri(&attempt.path).map_err(|error| AttemptError::Broken(error.into()))?;
-        let mut request = Request::new(OutboundBody::new(attempt.body, attempt.sent));
+        let uri = target.uri(&attempt.path)?;
+        let mut request = Request::new(OutboundBody::new(attempt.body, attempt.reached));
         *request.method_mut() = attempt.method;
         *request.uri_mut() = uri;
         *request.headers_mut() = attempt.headers;
         self.sign(target, request.headers_mut());
         match client.request(request).await {
             Ok(response) if response.status() == StatusCode::SWITCHING_PROTOCOLS => {
-                Err(AttemptError::Broken("the backend switched protocols unasked".into()))
+                Err("the backend switched protocols unasked".into())
             }
             Ok(response) => Ok(response.map(BackendBody::Http)),
-            Err(error) if error.is_connect() => Err(AttemptError::Connect(error.into())),
-            Err(error) => Err(AttemptError::Broken(error.into())),
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -121,7 +112,7 @@ impl Endpoint {
         let Some(uri) = self.settings.path.as_ref().and_then(|path| target.uri(path).ok()) else {
             return true;
         };
-        let mut request = Request::new(OutboundBody::new(Bytes::new(), Arc::default()));
+        let mut request = Request::new(OutboundBody::new(Bytes::new(), Reached::default()));
         *request.uri_mut() = uri;
         self.sign(target, request.headers_mut());
         client.request(request).await.is_ok_and(|response| response.status().is_success())

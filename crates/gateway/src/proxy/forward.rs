@@ -5,7 +5,6 @@ use std::future::poll_fn;
 use std::net::IpAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -23,9 +22,10 @@ use super::answer_body::{AnswerBody, BodyError, Limits};
 use super::choice::Rotation;
 use super::client::TrustedRoots;
 use super::deadline::{Deadline, later};
-use super::endpoint::{Attempt, AttemptError, BackendBody, Endpoint};
+use super::endpoint::{Attempt, BackendBody, Endpoint};
 use super::health::Standing;
-use super::{Backend, Dialect, ForwardError, HealthWatch, ProxyError, Timeouts, headers};
+use super::telemetry::give_back_lost;
+use super::{Backend, Dialect, ForwardError, HealthWatch, ProxyError, Reached, Timeouts, headers};
 use crate::body::{Body, BoxError};
 
 /// The backends, and how to get a request answered by one of them.
@@ -121,6 +121,24 @@ impl Proxy {
     /// Dropping the future closes the connection it was using. What a backend's own limit was charged stays
     /// charged, since the backend may have seen the request.
     pub async fn forward(&self, outbound: Outbound<'_>) -> Result<Forwarded, ForwardError> {
+        self.forward_noting(outbound, &Reached::default()).await
+    }
+
+    /// Does what [`forward`](Self::forward) does, and notes when a backend may have seen the request, for a caller
+    /// that has to know even if it drops the future.
+    ///
+    /// # Errors
+    ///
+    /// See [`forward`](Self::forward).
+    ///
+    /// # Cancel safety
+    ///
+    /// See [`forward`](Self::forward).
+    pub async fn forward_noting(
+        &self,
+        outbound: Outbound<'_>,
+        reached: &Reached,
+    ) -> Result<Forwarded, ForwardError> {
         let mut candidates = self.candidates(outbound.model);
         let mut answer = Answering::new(&self.timeouts, &outbound);
         if candidates.endpoints.is_empty() {
@@ -147,7 +165,6 @@ impl Proxy {
             if endpoint.health.standing() == Standing::Due {
                 endpoint.health.trial_begins();
             }
-            let sent = Arc::new(AtomicBool::new(false));
             let attempt = Attempt {
                 method: method.clone(),
                 path: path.clone(),
@@ -158,29 +175,28 @@ impl Proxy {
                     headers.clone()
                 },
                 body: body.clone(),
-                sent: Arc::clone(&sent),
+                reached: reached.clone(),
             };
-            match answer.wait(endpoint.send(attempt)).await {
+            let error = match answer.wait(endpoint.send(attempt)).await {
                 Some(Ok(response)) => return answer.pass_on(endpoint, granted, response).await,
-                Some(Err(AttemptError::Connect(error))) => {
-                    tracing::debug!(backend = %endpoint.name, error = &*error, "no connection");
+                Some(Err(source)) => {
                     endpoint.metrics.unavailable();
-                    give_back(endpoint, tokens).await;
-                    failed = Some(unavailable(endpoint, false, error));
-                }
-                Some(Err(AttemptError::Broken(error))) => {
-                    endpoint.metrics.unavailable();
-                    return Err(unavailable(endpoint, true, error));
+                    unavailable(endpoint, reached.get(), source)
                 }
                 None => {
                     endpoint.metrics.timed_out();
-                    let reached = sent.load(Ordering::Relaxed);
-                    if !reached {
-                        give_back(endpoint, tokens).await;
-                    }
-                    return Err(ForwardError::Timeout { backend: Some(Arc::clone(&endpoint.name)), reached });
+                    timed_out(endpoint, reached.get())
                 }
+            };
+            if error.reached_backend() {
+                return Err(error);
             }
+            give_back(endpoint, tokens).await;
+            if matches!(error, ForwardError::Timeout { .. }) {
+                return Err(error);
+            }
+            tracing::debug!(backend = %endpoint.name, error = &error as &dyn std::error::Error, "trying the next");
+            failed = Some(error);
         }
         // A backend without a connection counts as unhealthy, and the rest being exhausted is what the caller can
         // wait for.
@@ -242,7 +258,7 @@ async fn take(endpoint: &Endpoint, tokens: u64) -> Result<Option<Decision>, Forw
 async fn give_back(endpoint: &Endpoint, tokens: u64) {
     let Some(quota) = &endpoint.quota else { return };
     if let Err(error) = quota.give_back(tokens).await {
-        endpoint.metrics.give_back_lost();
+        give_back_lost();
         tracing::debug!(backend = %endpoint.name, error = &error as &dyn std::error::Error, "not given back");
     }
 }
@@ -280,6 +296,10 @@ impl Refusal {
 
 fn unavailable(endpoint: &Endpoint, reached: bool, source: BoxError) -> ForwardError {
     ForwardError::Unavailable { backend: Arc::clone(&endpoint.name), reached, source }
+}
+
+fn timed_out(endpoint: &Endpoint, reached: bool) -> ForwardError {
+    ForwardError::Timeout { backend: Some(Arc::clone(&endpoint.name)), reached }
 }
 
 /// The clock of one answer, and what decides how it is passed on.

@@ -4,7 +4,7 @@
 //! and streams the answer back. Its rules:
 //!
 //! - **Only a connection that could not be made is retried**, on the next candidate. Once a byte may have been
-//!   sent, the request may have been executed, and a second execution costs somebody money.
+//!   sent ([`Reached`]), the request may have been executed, and a second execution costs somebody money.
 //! - **Nothing is buffered on the way back.** The only thing ever waited for is the first byte of a streamed
 //!   answer: until it is there, a failure can still be told as a plain 502 or 504, which clients retry.
 //! - **Dropping is cancelling.** Dropping the future of `forward`, or the body it returned, closes the
@@ -22,6 +22,7 @@ mod forward;
 mod headers;
 mod health;
 mod quota;
+mod reached;
 mod target;
 mod telemetry;
 
@@ -33,5 +34,6 @@ pub use error::{ForwardError, ProxyError};
 pub use forward::{Forwarded, Outbound, Proxy};
 pub use health::HealthWatch;
 pub use quota::{BackendCharges, BackendQuota, QuotaFuture};
+pub use reached::Reached;
 pub use target::{HttpTarget, InvalidTarget, Target};
 pub use telemetry::describe_metrics;

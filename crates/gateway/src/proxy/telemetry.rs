@@ -55,12 +55,6 @@ impl BackendMetrics {
         }
     }
 
-    /// What a backend's limit was charged could not be given back; such losses are counted with the other
-    /// settlements.
-    pub(super) fn give_back_lost(&self) {
-        metrics::counter!("rate_limit_settlements_lost_total").increment(1);
-    }
-
     pub(super) fn unavailable(&self) {
         self.count(&self.unavailable, "unavailable");
     }
@@ -81,4 +75,9 @@ impl BackendMetrics {
 /// The gauge that tells whether a backend takes requests.
 pub(super) fn up_gauge(name: &Arc<str>) -> Gauge {
     metrics::gauge!(UP, "backend" => name.clone())
+}
+
+/// Counts a charge that could not be given back, with the other settlements that were lost.
+pub(super) fn give_back_lost() {
+    metrics::counter!("rate_limit_settlements_lost_total").increment(1);
 }

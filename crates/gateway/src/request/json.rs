@@ -25,8 +25,5 @@ pub(super) fn read(body: &[u8]) -> Result<Reading, Fault> {
     }
     let fields: Fields<'_> = serde_json::from_slice(body)
         .map_err(|error| Fault::invalid(format!("The request's body cannot be read as JSON: {error}.")))?;
-    Ok(Reading {
-        model: fields.model.map(Into::into),
-        stream: fields.stream.unwrap_or(false),
-    })
+    Ok(Reading { model: fields.model.map(Into::into), stream: fields.stream.unwrap_or(false) })
 }

@@ -32,9 +32,13 @@ pub async fn read(kind: Kind, headers: &HeaderMap, body: &Bytes) -> Result<Readi
         Kind::Json { .. } => json::read(body)?,
         Kind::Multipart { .. } => multipart::read(headers, body).await?,
     };
-    let demanded = Kind::Json { model_required: true } == kind || Kind::Multipart { model_required: true } == kind;
+    let demanded =
+        Kind::Json { model_required: true } == kind || Kind::Multipart { model_required: true } == kind;
     if demanded && reading.model.is_none() {
-        return Err(Fault::Invalid { message: "The request names no model.".to_owned(), param: Some("model") });
+        return Err(Fault::Invalid {
+            message: "The request names no model.".to_owned(),
+            param: Some("model"),
+        });
     }
     Ok(reading)
 }

@@ -38,7 +38,8 @@ async fn text(field: multer::Field<'_>) -> Result<String, Fault> {
     if bytes.len() > MAX_FIELD_BYTES {
         return Err(Fault::invalid("A field of the form is too long.".to_owned()));
     }
-    String::from_utf8(bytes.into()).map_err(|_| Fault::invalid("A field of the form is not UTF-8.".to_owned()))
+    String::from_utf8(bytes.into())
+        .map_err(|_| Fault::invalid("A field of the form is not UTF-8.".to_owned()))
 }
 
 // By value: it is handed to `map_err`.

@@ -82,7 +82,8 @@ impl Routes {
     /// The built-in paths and `extra` ones, which are JSON and may leave the model out.
     #[must_use]
     pub fn new<'a>(extra: impl IntoIterator<Item = &'a str>) -> Self {
-        let forwarded = |path: &str, kind, dialect| Route { path: path.into(), method: Method::POST, kind, dialect };
+        let forwarded =
+            |path: &str, kind, dialect| Route { path: path.into(), method: Method::POST, kind, dialect };
         let mut routes = vec![Route {
             path: "/v1/models".into(),
             method: Method::GET,
@@ -102,7 +103,8 @@ impl Routes {
     /// What stands at `path`, which is compared exactly.
     #[must_use]
     pub fn look_up(&self, path: &str, method: &Method) -> Lookup<'_> {
-        let Some((index, route)) = self.by_path.get(path).and_then(|&at| Some((at, self.routes.get(at)?))) else {
+        let Some((index, route)) = self.by_path.get(path).and_then(|&at| Some((at, self.routes.get(at)?)))
+        else {
             return Lookup::Nothing;
         };
         if route.method == *method { Lookup::Found(index, route) } else { Lookup::OtherMethod(index, route) }

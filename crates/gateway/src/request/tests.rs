@@ -11,7 +11,9 @@ async fn read_json(body: &str) -> Result<Reading, Fault> {
 
 #[tokio::test]
 async fn a_chat_request_is_read() {
-    let reading = read_json(r#" {"messages": [{"role": "user", "content": "hi"}], "model": "a\u002db", "stream": true} "#);
+    let reading = read_json(
+        r#" {"messages": [{"role": "user", "content": "hi"}], "model": "a\u002db", "stream": true} "#,
+    );
     assert_eq!(reading.await.unwrap(), Reading { model: Some("a-b".into()), stream: true });
     let reading = read_json(r#"{"model": "m", "stream": null}"#).await.unwrap();
     assert!(!reading.stream);
@@ -41,7 +43,8 @@ async fn what_is_no_request_is_refused() {
 #[tokio::test]
 async fn a_path_may_leave_the_model_out() {
     let optional = Kind::Json { model_required: false };
-    let reading = read(optional, &HeaderMap::new(), &Bytes::from_static(b"{\"input\": \"x\"}")).await.unwrap();
+    let reading =
+        read(optional, &HeaderMap::new(), &Bytes::from_static(b"{\"input\": \"x\"}")).await.unwrap();
     assert_eq!(reading, Reading::default());
 }
 

@@ -16,6 +16,10 @@ pub(super) struct Rotation {
     counters: [AtomicU64; COUNTERS],
 }
 
+/// A point of the unit interval, in units of 2^-64.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Point(u64);
+
 const COUNTERS: usize = 16;
 
 /// 2^64 divided by the golden ratio, made odd.
@@ -28,24 +32,37 @@ impl Rotation {
         Self { counters: std::array::from_fn(|_| AtomicU64::new(0)) }
     }
 
-    /// Chooses among candidates by weight; `set` tells sets of candidates apart. `None` if there are none.
-    pub(super) fn choose(&self, set: u64, weights: impl Iterator<Item = u32> + Clone) -> Option<usize> {
-        let total: u64 = weights.clone().map(u64::from).sum();
+    /// The next point for a set of candidates; `set` tells sets apart.
+    pub(super) fn next(&self, set: u64) -> Point {
         // The top bits of a product with an odd constant are a fair hash of a small set.
         let shard = usize::try_from(set.wrapping_mul(GOLDEN) >> 60).unwrap_or(0) % COUNTERS;
         let turn = self.counters[shard].fetch_add(1, Ordering::Relaxed);
-        let point = scale(turn.wrapping_mul(GOLDEN), total);
-        let mut end = 0;
-        weights.into_iter().position(|weight| {
-            end += u64::from(weight);
-            point < end
-        })
+        Point(turn.wrapping_mul(GOLDEN))
     }
 }
 
-/// Scales a point of the unit interval, given in units of 2^-64, to `0..total`.
-fn scale(point: u64, total: u64) -> u64 {
-    u64::try_from((u128::from(point) * u128::from(total)) >> 64).unwrap_or(0)
+// === impl Point ===
+
+impl Point {
+    /// Chooses among candidates by weight. `None` if there are none.
+    ///
+    /// What is left of the point, its place within the interval of the chosen one, is again a point, for choosing
+    /// among the others if that one cannot take the request. The next number of the sequence would not do: it
+    /// follows from this one, and would send whatever one candidate refuses to the same other.
+    pub(super) fn choose(self, weights: impl Iterator<Item = u32> + Clone) -> Option<(usize, Self)> {
+        let total: u128 = weights.clone().map(u128::from).sum();
+        let mut place = u128::from(self.0) * total;
+        for (index, weight) in weights.enumerate() {
+            let share = u128::from(weight) << 64;
+            if place < share {
+                // Below 2^64, as `place` is below `share`.
+                let rest = u64::try_from(place / u128::from(weight)).unwrap_or(u64::MAX);
+                return Some((index, Self(rest)));
+            }
+            place -= share;
+        }
+        None
+    }
 }
 
 #[cfg(test)]
@@ -56,7 +73,7 @@ mod tests {
         let rotation = Rotation::new();
         let mut counts = vec![0; weights.len()];
         for _ in 0..turns {
-            counts[rotation.choose(7, weights.iter().copied()).unwrap()] += 1;
+            counts[rotation.next(7).choose(weights.iter().copied()).unwrap().0] += 1;
         }
         counts
     }
@@ -81,16 +98,33 @@ mod tests {
         let (mut first, mut rare) = ([0_u32; 2], [0_u32; 2]);
         for turn in 0..89_000 {
             if turn % 89 == 0 {
-                rare[rotation.choose(0b110, [1, 1].into_iter()).unwrap()] += 1;
+                rare[rotation.next(0b110).choose([1, 1].into_iter()).unwrap().0] += 1;
             } else {
-                first[rotation.choose(0b011, [1, 1].into_iter()).unwrap()] += 1;
+                first[rotation.next(0b011).choose([1, 1].into_iter()).unwrap().0] += 1;
             }
         }
         assert!(first[0].abs_diff(first[1]) <= 4 && rare[0].abs_diff(rare[1]) <= 4, "{first:?} {rare:?}");
     }
 
     #[test]
+    fn what_one_refuses_is_shared_by_the_others() {
+        let rotation = Rotation::new();
+        let mut counts = [0_u32; 4];
+        for _ in 0..60_000 {
+            let (first, rest) = rotation.next(1).choose([2, 1, 1, 2].into_iter()).unwrap();
+            let taken = match first {
+                0 => 1 + rest.choose([1, 1, 2].into_iter()).unwrap().0,
+                other => other,
+            };
+            counts[taken] += 1;
+        }
+        for (count, due) in counts.into_iter().zip([0, 15_000, 15_000, 30_000]) {
+            assert!(count.abs_diff(due) <= 20, "{counts:?}");
+        }
+    }
+
+    #[test]
     fn none_is_chosen_of_none() {
-        assert_eq!(Rotation::new().choose(0, std::iter::empty()), None);
+        assert!(Rotation::new().next(0).choose(std::iter::empty()).is_none());
     }
 }

@@ -7,6 +7,7 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use fairlane_identity::ModelRules;
+use fairlane_limiter::Decision;
 use http::header::HOST;
 use http::uri::PathAndQuery;
 use http::{HeaderMap, Method, Request, Response, StatusCode};
@@ -15,9 +16,10 @@ use hyper::body::Incoming;
 
 use super::client::{BackendClient, OutboundBody, TrustedRoots, backend_client};
 use super::health::Health;
-use super::telemetry::BackendMetrics;
+use super::telemetry::{BackendMetrics, give_back_lost};
 use super::{
-    Backend, BackendQuota, Credential, HealthSettings, HttpTarget, ProxyError, Reached, Target, Timeouts,
+    Backend, BackendQuota, Credential, ForwardError, HealthSettings, HttpTarget, ProxyError, Reached, Target,
+    Timeouts,
 };
 use crate::body::{Body, BoxError};
 use crate::echo::{self, EchoSettings};
@@ -26,7 +28,7 @@ pub(super) struct Endpoint {
     pub(super) name: Arc<str>,
     pub(super) weight: u32,
     pub(super) settings: HealthSettings,
-    pub(super) quota: Option<Arc<dyn BackendQuota>>,
+    quota: Option<Arc<dyn BackendQuota>>,
     pub(super) health: Arc<Health>,
     pub(super) metrics: BackendMetrics,
     models: ModelRules,
@@ -104,6 +106,35 @@ impl Endpoint {
             Ok(response) => Ok(response.map(BackendBody::Http)),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Charges the backend's own limit, if it has one.
+    pub(super) async fn take(&self, tokens: u64) -> Result<Option<Decision>, ForwardError> {
+        match &self.quota {
+            Some(quota) => quota.take(tokens).await.map(Some).map_err(ForwardError::StoreUnavailable),
+            None => Ok(None),
+        }
+    }
+
+    /// Undoes a charge that was granted.
+    pub(super) async fn give_back(&self, tokens: u64) {
+        let Some(quota) = &self.quota else { return };
+        if let Err(error) = quota.give_back(tokens).await {
+            give_back_lost();
+            tracing::debug!(backend = %self.name, error = &error as &dyn std::error::Error, "not given back");
+        }
+    }
+
+    /// Counts an attempt that brought no answer.
+    pub(super) fn unavailable(&self, reached: bool, source: BoxError) -> ForwardError {
+        self.metrics.unavailable();
+        ForwardError::Unavailable { backend: Arc::clone(&self.name), reached, source }
+    }
+
+    /// Counts an attempt that brought no answer in time.
+    pub(super) fn timed_out(&self, reached: bool) -> ForwardError {
+        self.metrics.timed_out();
+        ForwardError::Timeout { backend: Some(Arc::clone(&self.name)), reached }
     }
 
     /// Whether the backend answers its health check well.

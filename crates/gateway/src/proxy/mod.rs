@@ -12,7 +12,9 @@
 //! - **A stream never ends silently.** See [`Dialect`] for what a caller sees when a backend dies or stalls.
 
 mod answer_body;
+mod answering;
 mod backend;
+mod candidates;
 mod choice;
 mod client;
 mod deadline;

@@ -1,0 +1,132 @@
+//! The clock of one answer, and how it is passed on.
+
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::Poll;
+
+use bytes::Bytes;
+use fairlane_limiter::Granted;
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, Response, Version};
+use http_body::{Body as HttpBody, Frame};
+use http_body_util::BodyExt;
+use tokio::time::Instant;
+
+use super::answer_body::{AnswerBody, BodyError, Limits};
+use super::deadline::{Deadline, later};
+use super::endpoint::{BackendBody, Endpoint};
+use super::{Dialect, ForwardError, Forwarded, Outbound, Timeouts, headers};
+use crate::body::BoxError;
+
+/// The clock of one answer, and what decides how it is passed on.
+pub(super) struct Answering<'t> {
+    timeouts: &'t Timeouts,
+    arrived: Instant,
+    limits: Limits,
+    deadline: Deadline,
+    dialect: Dialect,
+    streamed: bool,
+}
+
+// === impl Answering ===
+
+impl<'t> Answering<'t> {
+    pub(super) fn new(timeouts: &'t Timeouts, outbound: &Outbound<'_>) -> Self {
+        let arrived = outbound.arrived;
+        let limits = if outbound.stream {
+            stream_limits(timeouts, arrived)
+        } else {
+            let total = later(arrived, timeouts.standard_total);
+            Limits { first_byte: total, idle: None, total }
+        };
+        Self {
+            timeouts,
+            arrived,
+            limits,
+            deadline: Deadline::new(limits.first_byte),
+            dialect: Dialect::of_path(outbound.path_and_query.path()),
+            streamed: outbound.stream,
+        }
+    }
+
+    pub(super) fn is_late(&self) -> bool {
+        Instant::now() >= self.limits.first_byte
+    }
+
+    /// Waits for something, or for the deadline (`None`).
+    pub(super) async fn wait<F: Future>(&mut self, future: F) -> Option<F::Output> {
+        let mut future = pin!(future);
+        poll_fn(|cx| match future.as_mut().poll(cx) {
+            Poll::Ready(output) => Poll::Ready(Some(output)),
+            Poll::Pending => self.deadline.poll_passed(cx).map(|()| None),
+        })
+        .await
+    }
+
+    /// Turns a backend's answer into the caller's. Of a stream, the first byte is waited for.
+    pub(super) async fn pass_on(
+        mut self,
+        endpoint: &Endpoint,
+        granted: Option<Granted>,
+        response: Response<BackendBody>,
+    ) -> Result<Forwarded, ForwardError> {
+        let (mut head, mut body) = response.into_parts();
+        let event_stream = content_type_starts(&head.headers, b"text/event-stream");
+        if !self.streamed && (event_stream || content_type_starts(&head.headers, b"audio/")) {
+            self.becomes_streamed();
+        }
+        let mut first = None;
+        if self.streamed && head.status.is_success() {
+            let Some(frame) = self.wait(first_frame(&mut body)).await else {
+                return Err(endpoint.timed_out(true));
+            };
+            first = frame.map_err(|error| endpoint.unavailable(true, BodyError::Broken(error).into()))?;
+        }
+        endpoint.metrics.answered(head.status);
+        headers::to_caller(&mut head.headers);
+        head.version = Version::HTTP_11;
+        head.extensions.clear();
+        let dialect = event_stream.then_some(self.dialect);
+        let body = AnswerBody::new(body, first, self.deadline, self.limits, dialect);
+        Ok(Forwarded {
+            response: Response::from_parts(head, body.boxed_unsync()),
+            backend: Arc::clone(&endpoint.name),
+            granted,
+        })
+    }
+
+    /// The answer turns out to be a stream though the request did not say so.
+    fn becomes_streamed(&mut self) {
+        self.streamed = true;
+        self.limits = stream_limits(self.timeouts, self.arrived);
+        // Its status came within the time of a plain answer, which may be beyond that of a first byte.
+        let now = Instant::now();
+        self.limits.first_byte =
+            self.limits.first_byte.max(later(now, self.timeouts.streaming.idle)).min(self.limits.total);
+        self.deadline.set(self.limits.first_byte);
+    }
+}
+
+fn stream_limits(timeouts: &Timeouts, arrived: Instant) -> Limits {
+    let times = &timeouts.streaming;
+    let total = later(arrived, times.total);
+    Limits { first_byte: later(arrived, times.first_byte).min(total), idle: Some(times.idle), total }
+}
+
+/// The first frame with something in it; `None` if the body ends without one.
+async fn first_frame(body: &mut BackendBody) -> Result<Option<Frame<Bytes>>, BoxError> {
+    loop {
+        let frame = poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx)).await.transpose()?;
+        if frame.as_ref().and_then(Frame::data_ref).is_none_or(|data| !data.is_empty()) {
+            return Ok(frame);
+        }
+    }
+}
+
+fn content_type_starts(headers: &HeaderMap, start: &[u8]) -> bool {
+    headers
+        .get(CONTENT_TYPE)
+        .and_then(|value| value.as_bytes().get(..start.len()))
+        .is_some_and(|begin| begin.eq_ignore_ascii_case(start))
+}

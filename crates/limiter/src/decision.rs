@@ -69,21 +69,36 @@ impl Decision {
     /// Judges charges whose totals are possible by the buckets observed for them: the one place where a grant is
     /// made. The balances are those after the charges.
     #[inline]
-    pub(crate) fn judge(now: Timestamp, mut buckets: PerCharge<Bucket>, totals: PerCharge<u64>) -> Self {
-        if !all_hold(&buckets, &totals) {
-            return Self::Denied(Denied { balances: Balances { now, buckets }, totals });
+    pub(crate) fn judge(
+        now: Timestamp,
+        mut buckets: PerCharge<Bucket>,
+        total: impl Fn(usize) -> u64,
+    ) -> Self {
+        if !buckets.iter().enumerate().all(|(index, bucket)| bucket.holds(total(index))) {
+            return Self::deny(now, buckets, total);
         }
-        for (bucket, total) in buckets.iter_mut().zip(totals) {
-            *bucket = bucket.take(total);
+        for (index, bucket) in buckets.iter_mut().enumerate() {
+            *bucket = bucket.take(total(index));
         }
         Self::Granted(Granted { balances: Balances { now, buckets } })
     }
 
     /// The same judgement for a look: the balances are those before the charges.
-    pub(crate) fn foresee(now: Timestamp, buckets: PerCharge<Bucket>, totals: PerCharge<u64>) -> Self {
-        let passes = all_hold(&buckets, &totals);
-        let balances = Balances { now, buckets };
-        if passes { Self::Granted(Granted { balances }) } else { Self::Denied(Denied { balances, totals }) }
+    pub(crate) fn foresee(now: Timestamp, buckets: PerCharge<Bucket>, total: impl Fn(usize) -> u64) -> Self {
+        if buckets.iter().enumerate().all(|(index, bucket)| bucket.holds(total(index))) {
+            Self::Granted(Granted { balances: Balances { now, buckets } })
+        } else {
+            Self::deny(now, buckets, total)
+        }
+    }
+
+    #[inline]
+    fn deny(now: Timestamp, buckets: PerCharge<Bucket>, total: impl Fn(usize) -> u64) -> Self {
+        let mut totals = PerCharge::new();
+        for index in 0..buckets.len() {
+            totals.push(total(index));
+        }
+        Self::Denied(Denied { balances: Balances { now, buckets }, totals })
     }
 
     /// The grant, if it is one.
@@ -199,11 +214,6 @@ impl PartialEq for Denied {
 }
 
 impl Eq for Denied {}
-
-#[inline]
-fn all_hold(buckets: &[Bucket], totals: &[u64]) -> bool {
-    buckets.iter().zip(totals).all(|(bucket, total)| bucket.holds(*total))
-}
 
 // === the totals of charges ===
 

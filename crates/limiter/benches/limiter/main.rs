@@ -34,12 +34,18 @@ fn main() {
     } else {
         Effort { slices: 25, slice_nanos: 20_000_000 }
     };
-    memory();
-    costs(effort);
-    tails();
+    // Any word that is no option picks the rows whose names contain it.
+    let only = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
+    if only.is_none() {
+        memory();
+    }
+    costs(effort, only.as_deref().unwrap_or_default());
+    if only.is_none() {
+        tails();
+    }
 }
 
-fn costs(effort: Effort) {
+fn costs(effort: Effort, only: &str) {
     println!("\ncpu-ns per operation, best/median slice");
     println!("{:<44}{:>8}{:>17}{:>17}{:>15}", "", "threads", "ours", "governor", "ratio");
     let hot = Sizes([1; 5]);
@@ -50,10 +56,14 @@ fn costs(effort: Effort) {
         for (name, keys) in
             [("one charge, 1 key", 1), ("one charge, 1k keys", 1_000), ("one charge, 1M keys", MILLION)]
         {
-            row(&named(name), &OurSingle::new(keys, mood), &PeerSingle::new(keys, mood), effort);
+            if named(name).contains(only) {
+                row(&named(name), &OurSingle::new(keys, mood), &PeerSingle::new(keys, mood), effort);
+            }
         }
         for (name, sizes) in [("five charges, hot", hot), ("five charges, 1+1M+1M+100k+1k keys", wide)] {
-            row(&named(name), &OurFive::new(sizes, mood), &PeerFive::new(sizes, mood), effort);
+            if named(name).contains(only) {
+                row(&named(name), &OurFive::new(sizes, mood), &PeerFive::new(sizes, mood), effort);
+            }
         }
     }
 }

@@ -3,6 +3,8 @@
 use std::sync::Barrier;
 use std::thread;
 
+use rustix::thread::{CpuSet, sched_setaffinity};
+
 use crate::clock::{thread_cpu_nanos, wall_nanos};
 use crate::subject::Subject;
 
@@ -53,6 +55,7 @@ fn slice(subject: &dyn Subject, threads: u64, seed: u64, nanos: u64) -> f64 {
             .map(|thread| {
                 let barrier = &barrier;
                 scope.spawn(move || {
+                    stay_on(thread);
                     barrier.wait();
                     work(subject, seed ^ (thread << 56), nanos)
                 })
@@ -63,6 +66,14 @@ fn slice(subject: &dyn Subject, threads: u64, seed: u64, nanos: u64) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "a handful of threads")]
     let mean = total / threads as f64;
     mean
+}
+
+/// Gives the calling thread a core of its own, without which two threads may well take turns on one and never meet.
+fn stay_on(thread: u64) {
+    let mut cores = CpuSet::new();
+    cores.set(usize::try_from(thread).unwrap_or(0));
+    // A machine with fewer cores measures what it can.
+    sched_setaffinity(None, &cores).ok();
 }
 
 #[expect(clippy::cast_precision_loss, reason = "far below 2^53")]

@@ -65,6 +65,11 @@ impl Shard {
     }
 
     #[inline]
+    pub(super) fn find_mut(&mut self, hash: u64, key: &BucketKey) -> Option<&mut Entry> {
+        self.table.find_mut(hash, |entry| entry.is(key))
+    }
+
+    #[inline]
     pub(super) fn get(&self, index: usize) -> Option<&Entry> {
         self.table.get_bucket(index)
     }

@@ -8,11 +8,12 @@ use parking_lot::MutexGuard;
 
 use super::Buckets;
 use super::hash::shard_of;
+use super::lock::lock;
 use super::shard::{Entry, Shard};
 use super::slots::{Rank, Slot};
 use crate::bucket::Bucket;
 use crate::decision::PerCharge;
-use crate::{BucketKey, Charge, Clock, Quota, Settlement, Timestamp};
+use crate::{BucketKey, Charge, Quota, Settlement, Timestamp};
 
 /// Positions the sweep looks at with every bucket that is added, so that it outruns them.
 const STEPS_PER_INSERTION: usize = 4;
@@ -75,29 +76,18 @@ pub(super) struct Transaction<'a, T> {
 }
 
 impl<'a, T: Item> Transaction<'a, T> {
-    pub(super) fn begin(buckets: &'a Buckets, clock: &impl Clock, items: &'a [T], intent: Intent) -> Self {
-        let mut this = Self {
-            buckets,
-            items,
-            now: Timestamp::ZERO,
-            places: PerCharge::new(),
-            shards: PerCharge::new(),
-            slots: PerCharge::new(),
-        };
+    #[inline]
+    pub(super) fn begin(buckets: &'a Buckets, items: &'a [T], now: Timestamp, intent: Intent) -> Self {
+        let (places, shards, slots) = (PerCharge::new(), PerCharge::new(), PerCharge::new());
+        let mut this = Self { buckets, items, now, places, shards, slots };
         let mut slots = this.lock_shards();
         for at in 0..this.places.len() {
             if let Place::Absent { shard, hash, .. } = this.places[at] {
-                this.resolve_absent(at, shard, hash, clock, intent, &mut slots);
+                this.resolve_absent(at, shard, hash, intent, &mut slots);
             }
         }
         this.lock_slots(slots);
-        // Read under the locks, so that of two decisions on a bucket the later one has the later time.
-        this.now = clock.now();
         this
-    }
-
-    pub(super) const fn now(&self) -> Timestamp {
-        self.now
     }
 
     /// The buckets of all items as they stand now.
@@ -198,7 +188,7 @@ impl<'a, T: Item> Transaction<'a, T> {
         let mut locked = None;
         for &(number, _, _) in &order {
             if locked != Some(number) {
-                self.shards.push(self.buckets.shards[number as usize].lock());
+                self.shards.push(lock(&self.buckets.shards[number as usize]));
                 locked = Some(number);
             }
         }
@@ -234,7 +224,7 @@ impl<'a, T: Item> Transaction<'a, T> {
         let mut locked = None;
         for (rank, at, slot) in slots {
             if locked != Some(rank) {
-                self.slots.push(slot.bucket.lock());
+                self.slots.push(lock(&slot.bucket));
                 locked = Some(rank);
             }
             let overflow = self.buckets.slots.is_overflow(rank);
@@ -249,14 +239,13 @@ impl<'a, T: Item> Transaction<'a, T> {
         at: usize,
         shard: usize,
         hash: u64,
-        clock: &impl Clock,
         intent: Intent,
         slots: &mut PerCharge<(Rank, usize, &'a Slot)>,
     ) {
         let room = &self.buckets.room;
         let fits = match intent {
-            Intent::Write => room.reserve() || (self.make_room(shard, clock) && room.reserve()),
-            Intent::Look => room.has_place() || (self.make_room(shard, clock) && room.has_place()),
+            Intent::Write => room.reserve() || (self.make_room(shard) && room.reserve()),
+            Intent::Look => room.has_place() || (self.make_room(shard) && room.has_place()),
         };
         if fits {
             self.places[at] = Place::Absent { shard, hash, reserved: intent == Intent::Write };
@@ -271,9 +260,8 @@ impl<'a, T: Item> Transaction<'a, T> {
     }
 
     /// Forgets some full buckets, here or in whichever shard is next and free. Whether any was.
-    fn make_room(&mut self, shard: usize, clock: &impl Clock) -> bool {
-        // Not the decision's own time, which is read when all locks are held. An earlier one forgets less.
-        let now = clock.now();
+    fn make_room(&mut self, shard: usize) -> bool {
+        let now = self.now;
         let places = &self.places;
         let in_use = |index| {
             places.iter().any(
@@ -309,11 +297,7 @@ impl<'a, T: Item> Transaction<'a, T> {
     #[inline]
     fn sweep_if_due(&mut self) {
         for shard in &mut self.shards {
-            if shard.sweep_is_due() {
-                let forgotten = shard.sweep(STEPS_PER_INSERTION, self.now, |_| false);
-                self.buckets.room.forget(forgotten);
-                shard.shrink(&self.buckets.hasher);
-            }
+            self.buckets.sweep_if_due(shard, self.now);
         }
     }
 }

@@ -13,7 +13,10 @@ use fairlane_config::{
     model::{Log, LogFormat, LogLevel},
 };
 use fairlane_gateway::gateway::{Cut, Gateway};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::{
+    signal::unix::{Signal, SignalKind, signal},
+    sync::oneshot,
+};
 use tracing_subscriber::filter::LevelFilter;
 
 /// How the process ends.
@@ -170,16 +173,24 @@ fn serve(given: Option<&Path>, overrides: Overrides) -> Exit {
     };
     let served = runtime.block_on(async {
         let gateway = Gateway::bind(&config).map_err(|error| fail(&error))?;
-        let stop = stop_signal().map_err(|error| fail(&error))?;
+        let mut signals = Signals::listen().map_err(|error| fail(&error))?;
         announce(&gateway);
-        let cut = gateway
-            .serve(async {
-                let name = stop.await;
-                let bound = format_duration(config.server.drain_timeout);
-                tracing::info!("{name}: draining for at most {bound}");
-            })
-            .await;
-        Ok::<_, Exit>(cut)
+        let (stop, stopped) = oneshot::channel::<()>();
+        let serving = gateway.serve(async { stopped.await.unwrap_or(()) });
+        let impatience = async {
+            let name = signals.to_stop().await;
+            let bound = format_duration(config.server.drain_timeout);
+            tracing::info!("{name}: draining for at most {bound}");
+            _ = stop.send(());
+            signals.to_stop().await
+        };
+        tokio::select! {
+            cut = serving => Ok(cut),
+            name = impatience => {
+                tracing::warn!("{name} again: stopping at once");
+                Err(Exit::Failed)
+            }
+        }
     });
     match served {
         Ok(cut) => {
@@ -207,16 +218,33 @@ fn tell_cut(cut: Cut) {
     }
 }
 
-/// The first signal that asks to stop; a second one stops at once, as the system would.
-fn stop_signal() -> io::Result<impl Future<Output = &'static str>> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    Ok(async move {
-        tokio::select! {
-            _ = terminate.recv() => "SIGTERM",
-            _ = interrupt.recv() => "SIGINT",
+/// The signals that mean something to a server.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    hang_up: Signal,
+}
+
+impl Signals {
+    fn listen() -> io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            hang_up: signal(SignalKind::hangup())?,
+        })
+    }
+
+    /// Waits for one that asks to stop, and tells its name.
+    async fn to_stop(&mut self) -> &'static str {
+        loop {
+            tokio::select! {
+                _ = self.terminate.recv() => return "SIGTERM",
+                _ = self.interrupt.recv() => return "SIGINT",
+                // Its default would end the process of an operator who means to reload.
+                _ = self.hang_up.recv() => tracing::warn!("SIGHUP: reloading is not supported; restart instead"),
+            }
         }
-    })
+    }
 }
 
 fn start_log(log: &Log) {

@@ -1,0 +1,111 @@
+//! Streams: passed on as they come, and never ended silently.
+
+use bytes::Bytes;
+use fairlane_gateway::proxy::{ForwardError, Outbound};
+use http_body_util::BodyExt;
+
+use crate::backend::{STREAM, Server, plain, post, proxy, soon, streamed, text};
+
+#[tokio::test]
+async fn a_chunk_reaches_the_caller_before_the_next_is_produced() {
+    let server = Server::start().await;
+    let proxy = proxy([server.backend("a")]);
+    let begin = async {
+        let (mut connection, _) = server.request().await;
+        connection.write(STREAM).await;
+        connection.chunk("data: 1\n\n").await;
+        connection
+    };
+    let (forwarded, mut connection) = soon(async { tokio::join!(proxy.forward(streamed()), begin) }).await;
+    let mut body = forwarded.unwrap().response.into_body();
+    // Each frame is read before the server writes the next.
+    for chunk in ["data: 1\n\n", "data: 2\n\n", "data: 3\n\n"] {
+        let frame = soon(body.frame()).await.unwrap().unwrap();
+        assert_eq!(frame.into_data().unwrap(), Bytes::from(chunk));
+        match chunk {
+            "data: 1\n\n" => connection.chunk("data: 2\n\n").await,
+            "data: 2\n\n" => connection.chunk("data: 3\n\n").await,
+            _ => connection.write("0\r\n\r\n").await,
+        }
+    }
+    assert!(soon(body.frame()).await.is_none());
+}
+
+async fn check_dies(path: &'static str, sent: &'static str, received: &str, code: &str) {
+    let server = Server::start().await;
+    let proxy = proxy([server.backend("a")]);
+    let serve = async {
+        let (mut connection, _) = server.request().await;
+        connection.write(STREAM).await;
+        connection.chunk(sent).await;
+    };
+    let outbound = Outbound { path_and_query: path.parse().unwrap(), ..streamed() };
+    let (forwarded, ()) = soon(async { tokio::join!(proxy.forward(outbound), serve) }).await;
+    let text = soon(text(forwarded.unwrap())).await;
+    let event = text.strip_prefix(received).unwrap_or_else(|| panic!("{text}"));
+    let event: serde_json::Value = serde_json::from_str(event.trim_end()).unwrap();
+    assert_eq!(event["error"]["code"], code);
+}
+
+#[tokio::test]
+async fn a_backend_that_dies_in_mid_stream_is_told_in_the_clients_dialect() {
+    check_dies("/v1/chat/completions", "data: 1\n\n", "data: 1\n\n\n\ndata: ", "backend_unavailable").await;
+    check_dies(
+        "/v1/messages",
+        "event: ping\ndata: {}\n\n",
+        "event: ping\ndata: {}\n\n\n\nevent: error\ndata: ",
+        "backend_unavailable",
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn any_other_answer_that_breaks_off_is_cut_off() {
+    let server = Server::start().await;
+    let proxy = proxy([server.backend("a")]);
+    let serve = async {
+        let (mut connection, _) = server.request().await;
+        connection.write("HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nbegin").await;
+    };
+    let (forwarded, ()) = soon(async { tokio::join!(proxy.forward(post("{}")), serve) }).await;
+    assert!(soon(forwarded.unwrap().response.into_body().collect()).await.is_err());
+}
+
+#[tokio::test]
+async fn a_backend_that_dies_before_the_first_byte_of_a_stream_is_unavailable() {
+    let server = Server::start().await;
+    let proxy = proxy([server.backend("a")]);
+    let serve = async {
+        let (mut connection, _) = server.request().await;
+        connection.write(STREAM).await;
+    };
+    let (answer, ()) = soon(async { tokio::join!(proxy.forward(streamed()), serve) }).await;
+    let error = answer.unwrap_err();
+    assert!(matches!(error, ForwardError::Unavailable { reached: true, .. }), "{error:?}");
+}
+
+#[tokio::test]
+async fn an_error_in_answer_to_a_streamed_request_passes_at_once() {
+    let server = Server::start().await;
+    let proxy = proxy([server.backend("a")]);
+    let serve = async {
+        let (mut connection, _) = server.request().await;
+        connection.write("HTTP/1.1 503 Service Unavailable\r\ntransfer-encoding: chunked\r\n\r\n").await;
+        connection
+    };
+    let (forwarded, connection) = soon(async { tokio::join!(proxy.forward(streamed()), serve) }).await;
+    assert_eq!(forwarded.unwrap().response.status(), 503);
+    soon(connection.closed()).await;
+}
+
+#[tokio::test]
+async fn an_empty_stream_is_an_answer() {
+    let server = Server::start().await;
+    let proxy = proxy([server.backend("a")]);
+    let serve = async {
+        let (mut connection, _) = server.request().await;
+        connection.write(plain("")).await;
+    };
+    let (forwarded, ()) = soon(async { tokio::join!(proxy.forward(streamed()), serve) }).await;
+    assert_eq!(text(forwarded.unwrap()).await, "");
+}

@@ -126,7 +126,6 @@ fn bad_value(error: &ValidationError<'_>, path: &KeyPath, schema: &Value) -> Dia
         ValidationErrorKind::MinItems { .. } => say(Kind::OutOfRange, "at least one entry is due".to_owned()),
         ValidationErrorKind::MinLength { .. } if instance.as_str() == Some("") => {
             say(Kind::OutOfRange, "this must not be empty".to_owned())
-                .help("a variable that is unset or empty is empty too")
         }
         _ => match reason(instance, schema) {
             Some(reason) => say(Kind::BadValue, reason),
@@ -146,10 +145,14 @@ fn wrong_type(instance: &Value, path: &KeyPath, schema: &Value) -> Diagnostic {
     let due_is = |kind: &str| schema.get("type").is_some_and(|t| t == kind);
     let (found, help) = match instance {
         Value::Null => ("nothing", Some("give it a value, or remove the key")),
+        Value::Number(_) if schema.get("format").is_some_and(|format| format == "fairlane-duration") => {
+            ("a number", Some("write a duration with its unit, such as 200ms or 30s"))
+        }
         Value::Bool(_) | Value::Number(_) if due.contains("a string") => {
             (if instance.is_number() { "a number" } else { "true or false" }, Some("put it in quotes"))
         }
         Value::Bool(_) => ("true or false", None),
+        Value::Number(number) if number.is_f64() && due_is("integer") => ("a fraction", None),
         Value::Number(_) => ("a number", None),
         Value::String(text) if text.contains("${") => (
             "a string",

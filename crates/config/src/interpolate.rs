@@ -50,7 +50,7 @@ pub(crate) fn interpolate(
             }
         }
         Value::Map(entries) => {
-            for entry in entries {
+            for entry in entries.iter_mut() {
                 let path = path.key(&entry.key);
                 if entry.key.contains("${") {
                     // A key that came from outside would change the structure.

@@ -1,8 +1,10 @@
 //! From a file to a validated configuration.
 
 use std::{
+    collections::HashSet,
     fmt,
     fs::File,
+    hash::Hash,
     io::{self, Read},
     path::{Path, PathBuf},
 };
@@ -102,32 +104,26 @@ impl<'a> Loader<'a> {
         let parsed = decode(bytes).and_then(|text| tree::parse(text, format));
         let Parsed { mut root, mut problems } = parsed.map_err(|problem| Report::new(path, vec![problem]))?;
 
-        // What an editor would say of the file as it stands. Most of it the check below says again, of the values.
-        let as_written = check::check(&root, schema::published_validator());
-        interpolate(&mut root, &KeyPath::root(), self.environment, &mut problems);
-        defaults::fill(&mut root, self.environment, &mut problems);
-        let overridden = self.override_listeners(&mut root);
+        // What an editor would say of the file as it stands.
+        problems.extend(check::check(&root, schema::published_validator()));
+        let mut unresolved = Vec::new();
+        interpolate(&mut root, &KeyPath::root(), self.environment, &mut unresolved);
+        defaults::fill(&mut root, self.environment, &mut unresolved);
+        add_new(&mut problems, unresolved, |problem| problem.path.clone());
 
-        let unresolved: Vec<_> = problems.iter().map(|problem| problem.path.clone()).collect();
-        let values = check::check(&root, schema::strict_validator());
-        for problem in values.into_iter().chain(as_written) {
-            if !unresolved.contains(&problem.path) && !problems.iter().any(|p| p.path == problem.path) {
-                problems.push(problem);
-            }
-        }
-        let folder = path.parent().unwrap_or(Path::new(""));
-        // A rule may read a value that the schema has refused already.
-        let told: Vec<_> = problems.iter().map(|problem| (problem.path.clone(), problem.kind)).collect();
-        let broken = rules::check(&root, folder);
-        problems.extend(
-            broken.into_iter().filter(|problem| !told.contains(&(problem.path.clone(), problem.kind))),
-        );
-        for problem in &mut problems {
+        let overridden = self.override_listeners(&mut root);
+        let tell_source = |mut problem: Diagnostic| {
             if let Some((_, flag, variable)) = overridden.iter().find(|(path, ..)| *path == problem.path) {
                 problem.position = None;
-                problem.help = Some(format!("this comes from {flag} or the variable {variable}"));
+                problem.message = format!("{} (it comes from {flag} or {variable})", problem.message);
             }
-        }
+            problem
+        };
+        let values = check::check(&root, schema::strict_validator());
+        add_new(&mut problems, values.into_iter().map(tell_source), |problem| problem.path.clone());
+        let folder = path.parent().unwrap_or(Path::new(""));
+        let broken = rules::check(&root, folder).into_iter().map(tell_source);
+        add_new(&mut problems, broken, |problem| (problem.path.clone(), problem.kind));
         if problems.iter().any(|problem| problem.severity == Severity::Error) {
             return Err(Report::new(path, problems));
         }
@@ -160,6 +156,16 @@ impl<'a> Loader<'a> {
         }
         taken
     }
+}
+
+/// Adds the problems that no earlier one has told already: those where `what` is new.
+fn add_new<T: Eq + Hash>(
+    problems: &mut Vec<Diagnostic>,
+    found: impl IntoIterator<Item = Diagnostic>,
+    what: impl Fn(&Diagnostic) -> T,
+) {
+    let told: HashSet<T> = problems.iter().map(&what).collect();
+    problems.extend(found.into_iter().filter(|problem| !told.contains(&what(problem))));
 }
 
 /// Reads a file up to just beyond the bound: it may be a device without end.

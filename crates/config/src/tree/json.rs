@@ -64,7 +64,7 @@ impl<'a> Reader<'a> {
                         self.problems.push(duplicate.report(path));
                     }
                 }
-                Value::Map(entries.list)
+                Value::Map(entries)
             }
             Some(b'[') => {
                 let items: Vec<&'a RawValue> = read(raw, at)?;

@@ -1,12 +1,13 @@
 //! A file as a tree of values, each with its place: what YAML, TOML and JSON have in common.
 
+mod entries;
 mod json;
 mod lines;
 mod number;
 mod toml;
 mod yaml;
 
-use std::{collections::HashMap, path::Path};
+use std::path::Path;
 
 use serde_json::{Map, Number};
 
@@ -56,16 +57,10 @@ pub(crate) enum Value {
     /// A text whose variables could not be resolved: reported, and not to be judged any further.
     Unresolved,
     List(Vec<Node>),
-    Map(Vec<Entry>),
+    Map(Entries),
 }
 
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Entry {
-    pub(crate) key: String,
-    pub(crate) key_at: Option<Position>,
-    pub(crate) node: Node,
-}
-
+pub(crate) use entries::{Entries, Entry};
 pub(crate) use lines::Lines;
 
 /// What a text gives: a tree, and problems that do not keep the rest from being checked.
@@ -96,42 +91,6 @@ fn too_deep() -> Diagnostic {
     syntax(format!("values are nested more than {MOST_DEPTH} levels deep"))
 }
 
-/// An entry whose key was there already.
-struct Duplicate {
-    key: String,
-    at: Option<Position>,
-    first: Option<Position>,
-}
-
-/// The entries of a map while it is read. Of a key that is given twice the first entry stays.
-#[derive(Default)]
-struct Entries {
-    list: Vec<Entry>,
-    seen: HashMap<String, Option<Position>>,
-}
-
-impl Entries {
-    fn insert(&mut self, entry: Entry) -> Result<(), Duplicate> {
-        if let Some(first) = self.seen.get(&entry.key) {
-            return Err(Duplicate { at: entry.key_at, first: *first, key: entry.key });
-        }
-        self.seen.insert(entry.key.clone(), entry.key_at);
-        self.list.push(entry);
-        Ok(())
-    }
-}
-
-impl Duplicate {
-    fn report(self, parent: &KeyPath) -> Diagnostic {
-        let line = self.first.map(|first| format!("the first is on line {}; keep one of them", first.line));
-        Diagnostic {
-            help: line,
-            ..Diagnostic::error(Kind::DuplicateKey, parent.key(&self.key), "this key is given twice")
-                .at(self.at)
-        }
-    }
-}
-
 impl Node {
     pub(crate) fn new(at: Position, value: Value) -> Self {
         Self { at: Some(at), value }
@@ -143,11 +102,15 @@ impl Node {
     }
 
     pub(crate) fn entries(&self) -> &[Entry] {
-        if let Value::Map(entries) = &self.value { entries } else { &[] }
+        if let Value::Map(entries) = &self.value { entries.as_slice() } else { &[] }
+    }
+
+    fn entry(&self, key: &str) -> Option<&Entry> {
+        if let Value::Map(entries) = &self.value { entries.get(key) } else { None }
     }
 
     pub(crate) fn get(&self, key: &str) -> Option<&Node> {
-        self.entries().iter().find(|entry| entry.key == key).map(|entry| &entry.node)
+        self.entry(key).map(|entry| &entry.node)
     }
 
     pub(crate) fn items(&self) -> &[Node] {
@@ -185,7 +148,7 @@ impl Node {
 
     /// The place of a key.
     pub(crate) fn place_of_key(&self, parent: &KeyPath, key: &str) -> Option<Position> {
-        self.find(parent)?.entries().iter().find(|entry| entry.key == key)?.key_at
+        self.find(parent)?.entry(key)?.key_at
     }
 
     pub(crate) fn to_json(&self) -> serde_json::Value {
@@ -198,7 +161,8 @@ impl Node {
             Value::Unresolved => Json::String(String::new()),
             Value::List(items) => items.iter().map(Node::to_json).collect(),
             Value::Map(entries) => {
-                Json::Object(entries.iter().map(|e| (e.key.clone(), e.node.to_json())).collect::<Map<_, _>>())
+                let entries = entries.as_slice().iter();
+                Json::Object(entries.map(|e| (e.key.clone(), e.node.to_json())).collect::<Map<_, _>>())
             }
         }
     }
@@ -207,15 +171,11 @@ impl Node {
     pub(crate) fn put(&mut self, path: &[&str], node: Node) {
         let Value::Map(entries) = &mut self.value else { return };
         let [key, rest @ ..] = path else { return };
-        let index = entries.iter().position(|entry| entry.key == *key).unwrap_or_else(|| {
-            let empty = Node::made(Value::Map(Vec::new()));
-            entries.push(Entry { key: (*key).to_owned(), key_at: None, node: empty });
-            entries.len() - 1
-        });
+        let place = entries.get_or_insert_with(key, || Node::made(Value::Map(Entries::default())));
         if rest.is_empty() {
-            entries[index].node = node;
+            *place = node;
         } else {
-            entries[index].node.put(rest, node);
+            place.put(rest, node);
         }
     }
 }

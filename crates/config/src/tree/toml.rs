@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use toml_edit::{Document, Item, TableLike};
 
-use super::{Entry, Lines, Node, Parsed, Value, number, syntax};
-use crate::diagnostic::{Diagnostic, Position};
+use super::{Entries, Entry, Lines, Node, Parsed, Value, number, syntax};
+use crate::diagnostic::{Diagnostic, KeyPath, Position};
 
 pub(super) fn parse(text: &str) -> Result<Parsed, Diagnostic> {
     let lines = Lines::new(text);
@@ -29,15 +29,16 @@ impl Reader<'_> {
         span.map_or(around, |span| self.lines.position(span.start))
     }
 
-    fn table(&self, table: &dyn TableLike, around: Position) -> Result<Vec<Entry>, Diagnostic> {
-        table
-            .iter()
-            .map(|(name, item)| {
-                let key_at = self.place(table.key(name).and_then(toml_edit::Key::span), around);
-                let node = self.item(item, key_at)?;
-                Ok(Entry { key: name.to_owned(), key_at: Some(key_at), node })
-            })
-            .collect()
+    fn table(&self, table: &dyn TableLike, around: Position) -> Result<Entries, Diagnostic> {
+        let mut entries = Entries::default();
+        for (name, item) in table.iter() {
+            let key_at = self.place(table.key(name).and_then(toml_edit::Key::span), around);
+            let node = self.item(item, key_at)?;
+            entries
+                .insert(Entry { key: name.to_owned(), key_at: Some(key_at), node })
+                .map_err(|duplicate| duplicate.report(&KeyPath::root()))?;
+        }
+        Ok(entries)
     }
 
     fn item(&self, item: &Item, around: Position) -> Result<Node, Diagnostic> {

@@ -96,7 +96,7 @@ impl Builder {
                 if let Some(Open { at, anchor, kind }) = self.open.pop() {
                     let value = match kind {
                         OpenKind::List(items) => Value::List(items),
-                        OpenKind::Map { entries, .. } => Value::Map(entries.list),
+                        OpenKind::Map { entries, .. } => Value::Map(entries),
                     };
                     self.add(Node::new(at, value), anchor, None);
                 }

@@ -1,0 +1,142 @@
+//! The schema as such: what editors and strict validators want of it.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says so")]
+
+mod support;
+
+use fairlane_config::schema;
+use serde_json::{Value, json};
+
+/// Calls `check` with the path and schema of every key.
+fn for_every_key(schema: &Value, path: &str, check: &mut impl FnMut(&str, &Value, bool)) {
+    let required: Vec<_> =
+        schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    for (key, property) in schema["properties"].as_object().into_iter().flatten() {
+        let path = format!("{path}/{key}");
+        check(&path, property, required.contains(&key.as_str()));
+        for_every_key(property, &path, check);
+        for_every_key(&property["items"], &path, check);
+        for_every_key(&property["additionalProperties"], &path, check);
+        for form in property["patternProperties"].as_object().into_iter().flatten() {
+            for_every_key(form.1, &path, check);
+        }
+    }
+}
+
+#[test]
+fn it_is_a_valid_draft_07_schema() {
+    let schema = schema();
+    assert_eq!(schema["$schema"], "http://json-schema.org/draft-07/schema#");
+    assert!(jsonschema::meta::is_valid(&schema));
+}
+
+#[test]
+fn every_key_is_explained() {
+    let mut seen = 0;
+    for_every_key(&schema(), "", &mut |path, property, required| {
+        seen += 1;
+        let description = property["description"].as_str().unwrap_or_default();
+        assert!(description.ends_with(['.', ')']), "{path}: {description}");
+        assert!(property["title"].is_string(), "{path} has no title");
+        let is_section = property.get("properties").is_some() || property["type"] == "object";
+        let known = required || property.get("default").is_some() || property.get("examples").is_some();
+        let is_secret = property["writeOnly"] == true;
+        assert!(
+            is_section || known || is_secret || path.ends_with("dimension"),
+            "{path} has no default and no example"
+        );
+        if property["type"] == "integer" {
+            assert!(property["minimum"].is_u64() && property["maximum"].is_u64(), "{path} has no bounds");
+        }
+        for variant in property["anyOf"].as_array().into_iter().flatten() {
+            assert!(variant["description"].is_string(), "{path} has a variant without description");
+        }
+    });
+    assert!(seen > 100, "{seen}");
+}
+
+#[test]
+fn defaults_and_examples_are_valid() {
+    for_every_key(&schema(), "", &mut |path, property, _| {
+        let validator = jsonschema::draft7::new(property).unwrap();
+        let examples = property["examples"].as_array().into_iter().flatten();
+        for value in examples.chain(property.get("default")) {
+            assert!(validator.is_valid(value), "{path}: {value}");
+        }
+    });
+}
+
+#[test]
+fn it_has_nothing_that_editors_stumble_over() {
+    fn walk(value: &Value, path: &str) {
+        match value {
+            Value::Object(object) => {
+                // Under `properties` the names are those of the configuration.
+                let is_schema = !path.ends_with("/properties");
+                for (keyword, value) in object {
+                    if is_schema {
+                        assert!(!keyword.starts_with("x-"), "{path}/{keyword}");
+                        assert_ne!(keyword, "format", "{path}");
+                        assert!(
+                            !["nullable", "$ref", "oneOf"].contains(&keyword.as_str()),
+                            "{path}/{keyword}"
+                        );
+                        assert!(keyword != "default" || !value.is_null(), "{path}");
+                    }
+                    walk(value, &format!("{path}/{keyword}"));
+                }
+                if is_schema && object.contains_key("properties") {
+                    assert_eq!(object["additionalProperties"], json!(false), "{path}");
+                }
+            }
+            Value::Array(items) => items.iter().for_each(|item| walk(item, path)),
+            _ => {}
+        }
+    }
+    walk(&schema(), "");
+}
+
+/// The defaults that are promised, one by one.
+#[test]
+fn defaults_are_as_documented() {
+    let config = support::yaml("backends: [{ name: a, url: 'http://h', models: ['*'] }]").unwrap();
+    let mut effective = config.effective();
+    effective["backends"][0]
+        .as_object_mut()
+        .unwrap()
+        .retain(|key, _| !["name", "url", "models"].contains(&key.as_str()));
+    let expected = json!({
+        "server": {
+            "listen": "127.0.0.1:8080", "admin_listen": "127.0.0.1:9090", "trusted_proxies": [],
+            "max_body_bytes": 10485760, "max_connections": 10000, "max_connections_per_client": 1000,
+            "max_header_bytes": 65536, "max_buffered_bytes": 268435456,
+            "timeouts": { "first_byte": "10s", "header": "10s", "body_progress": "30s", "keep_alive": "75s" },
+            "ipv4_prefix": 32, "ipv6_prefix": 64, "paths": [], "drain_timeout": "30s",
+        },
+        "admin": { "token": "" },
+        "backends": [{
+            "api_key": "", "auth": "bearer", "weight": 1,
+            "health": { "path": null, "interval": "10s", "failures": 3 },
+        }],
+        "log": { "format": "text", "level": "info" },
+        "timeouts": {
+            "connect": "5s",
+            "request": {
+                "standard": { "total": "3m" },
+                "streaming": { "first_byte": "1m", "idle": "30s", "total": "10m" },
+            },
+        },
+        "identity": { "hash_key": "", "tiers": {} },
+        "api_keys": { "mode": "blocking", "keys": [] },
+        "rate_limiting": {
+            "enabled": false, "storage": "memory", "whitelist": [], "bypass_keys": [], "max_buckets": 1000000,
+            "limits": {},
+            "fair_queuing": {
+                "enabled": false, "tenant_dimension": "user", "default_weight": 1, "weights": [],
+                "max_queue_depth_per_tenant": 32, "max_total_queued": 4096, "max_tenants": 1024,
+                "max_in_flight": 8, "max_wait_ms": 5000,
+            },
+        },
+    });
+    assert_eq!(effective, expected);
+}

@@ -1,90 +1,238 @@
+use std::collections::BTreeSet;
+
+use crate::deadlines::Deadlines;
+use crate::gate::{Gate, LAPSED, NEWS, OPEN};
+use crate::index::{PlaceIndex, hash};
+use crate::lane::{FORGETTABLE, IDLE, Lane, Tenant};
+use crate::list::List;
+use crate::slab::Slab;
+use crate::waiter::Waiter;
 use crate::{
     Action, GateKey, GateLevel, Limits, Place, Refusal, Request, Requeue, Snapshot, TenantKey, Ticket,
     Timestamp, Weight,
 };
 
+mod forget;
+mod hold;
+mod rounds;
+mod settle;
+mod view;
+
 /// A weighted fair queue of requests that wait for rate-limited buckets.
+///
+/// It has no clock, starts nothing and blocks nobody: it is told what happened, and says what to do. After
+/// each call that changes something, drain [`poll`](Self::poll) and [`poll_contention`](Self::poll_contention)
+/// and set one timer to [`next_wakeup`](Self::next_wakeup).
+///
+/// No call panics, whatever the ticket, the numbers or the clock. Time that runs backwards is taken to stand
+/// still until it has caught up.
+///
+/// # Examples
+///
+/// ```
+/// use fairlane_fair_queue::{Action, Demand, FairQueue, GateKey, GateLevel, Limits, Request, TenantKey, Timestamp, Weight};
+/// use std::time::Duration;
+///
+/// let mut queue = FairQueue::new(Limits::default());
+/// let start = Timestamp::ZERO;
+/// let gate = GateKey(1);
+///
+/// // The limiter has refused a request: its bucket of 10 a second is empty for another 40 ms.
+/// let level = GateLevel {
+///     gate,
+///     level: 0,
+///     until_next: Duration::from_millis(40),
+///     capacity: 10,
+///     refill: 10,
+///     period: Duration::from_secs(1),
+/// };
+/// let request = Request {
+///     tenant: TenantKey(7),
+///     weight: Weight::MIN,
+///     demands: &[Demand { gate, cost: 1 }],
+///     levels: &[level],
+///     deadline: start + Duration::from_secs(5),
+/// };
+/// let place = queue.enqueue(request, start)?;
+/// assert_eq!((place.position, place.estimate), (1, Duration::from_millis(40)));
+/// assert!(queue.contended(gate));
+///
+/// // Nothing to do until then.
+/// assert_eq!(queue.poll(start), None);
+/// let at = queue.next_wakeup().unwrap();
+/// assert_eq!(at, start + Duration::from_millis(40));
+///
+/// // Its turn: the driver asks the limiter again and reports.
+/// assert!(matches!(queue.poll(at), Some(Action::Grant { ticket, .. }) if ticket == place.ticket));
+/// assert!(queue.admitted(place.ticket, &[], at));
+/// assert!(queue.is_empty() && !queue.contended(gate));
+/// # Ok::<(), fairlane_fair_queue::Refusal>(())
+/// ```
 #[derive(Debug)]
 pub struct FairQueue {
     limits: Limits,
+    /// The latest moment ever told.
+    now: Timestamp,
+    /// Counts arrivals, and orders them.
+    serial: u64,
+    /// Counts grants and what is heard of buckets, to tell which came first.
+    event: u64,
+    waiters: Slab<Waiter>,
+    lanes: Slab<Lane>,
+    tenants: Slab<Tenant>,
+    gates: Slab<Gate>,
+    tenant_index: PlaceIndex,
+    gate_index: PlaceIndex,
+    lane_index: PlaceIndex,
+    deadlines: Deadlines,
+    in_flight: u32,
+    /// Gates at which somebody waits.
+    gates_waiting: usize,
+    /// Gates to look at: without an attempt out, and with.
+    fresh: List<OPEN>,
+    busy: List<OPEN>,
+    /// Gates that open by themselves.
+    closed: BTreeSet<(Timestamp, u32)>,
+    news: List<NEWS>,
+    lapsed: List<LAPSED>,
+    idle: List<IDLE>,
+    idle_lanes: usize,
+    forgettable: List<FORGETTABLE>,
 }
+
+// === impl FairQueue ===
 
 impl FairQueue {
     /// An empty queue.
     #[must_use]
-    pub fn new(limits: Limits) -> Self {
-        Self { limits }
+    pub const fn new(limits: Limits) -> Self {
+        Self {
+            limits,
+            now: Timestamp::ZERO,
+            serial: 0,
+            event: 0,
+            waiters: Slab::new(),
+            lanes: Slab::new(),
+            tenants: Slab::new(),
+            gates: Slab::new(),
+            tenant_index: PlaceIndex::new(),
+            gate_index: PlaceIndex::new(),
+            lane_index: PlaceIndex::new(),
+            deadlines: Deadlines::new(),
+            in_flight: 0,
+            gates_waiting: 0,
+            fresh: List::new(),
+            busy: List::new(),
+            closed: BTreeSet::new(),
+            news: List::new(),
+            lapsed: List::new(),
+            idle: List::new(),
+            idle_lanes: 0,
+            forgettable: List::new(),
+        }
     }
 
-    /// Holds a request.
+    /// Holds a request that the limiter has refused, or that was not let through to it because one of its
+    /// gates is [contended](Self::contended).
+    ///
+    /// It waits at the gate where it would wait longest, among those that are contended or have no room for
+    /// it, behind its tenant's earlier requests.
     ///
     /// # Errors
     ///
-    /// The refusal to answer with.
+    /// The refusal to answer with, for the first of the reasons that applies, in the order of
+    /// [`Reason`](crate::Reason). The request is not held, and nothing remains of it.
     pub fn enqueue(&mut self, request: Request<'_>, now: Timestamp) -> Result<Place, Refusal> {
-        let _ = now;
-        Err(Refusal {
-            reason: crate::Reason::QueueFull,
-            gate: request.demands.first().map_or(GateKey(0), |demand| demand.gate),
-            position: 1,
-            waited: std::time::Duration::ZERO,
-            retry_after: std::time::Duration::ZERO,
-        })
+        let now = self.tick(now);
+        self.hold(&request, now)
     }
 
-    /// The attempt was accepted. False if no such attempt is out.
-    pub fn admitted(&mut self, _ticket: Ticket, _levels: &[GateLevel], _now: Timestamp) -> bool {
-        false
+    /// The attempt was accepted; `levels` is what the limiter told of the buckets with it. The request is no
+    /// longer held. False, and nothing happens, if no attempt of this ticket is out.
+    pub fn admitted(&mut self, ticket: Ticket, levels: &[GateLevel], now: Timestamp) -> bool {
+        let now = self.tick(now);
+        self.settle_admitted(ticket, levels, now)
     }
 
-    /// The attempt was refused by the limiter.
-    pub fn refused(&mut self, _ticket: Ticket, _levels: &[GateLevel], _now: Timestamp) -> Requeue {
-        Requeue::Unknown
+    /// The limiter refused the attempt; `levels` is what it told of the buckets. The turn is given back, and
+    /// the request waits again, with its seniority and its deadline, unless it cannot be served in time.
+    ///
+    /// With a [`Requeue::Refused`] the request is no longer held.
+    pub fn refused(&mut self, ticket: Ticket, levels: &[GateLevel], now: Timestamp) -> Requeue {
+        let now = self.tick(now);
+        self.settle_refused(ticket, levels, now)
     }
 
-    /// The attempt came to nothing. False if no such attempt is out.
-    pub fn failed(&mut self, _ticket: Ticket, _now: Timestamp) -> bool {
-        false
+    /// The attempt came to nothing (the store did not answer, say). The turn is given back and the request is
+    /// no longer held. False, and nothing happens, if no attempt of this ticket is out.
+    pub fn failed(&mut self, ticket: Ticket, now: Timestamp) -> bool {
+        let now = self.tick(now);
+        self.settle_failed(ticket, now)
     }
 
-    /// The caller has gone. False if no such request is held.
-    pub fn cancel(&mut self, _ticket: Ticket, _now: Timestamp) -> bool {
-        false
+    /// The caller has gone: the request leaves at once, wherever it is, and those behind it move up. A turn
+    /// that it had is given back. False, and nothing happens, if it is not held.
+    pub fn cancel(&mut self, ticket: Ticket, now: Timestamp) -> bool {
+        let now = self.tick(now);
+        self.settle_cancelled(ticket, now)
     }
 
-    /// Something else told what a bucket holds.
-    pub fn observed(&mut self, _level: GateLevel, _now: Timestamp) {}
+    /// Something other than an attempt told what a bucket holds: a settlement, a reload, another request.
+    /// Nothing happens if the gate is not known here.
+    pub fn observed(&mut self, level: GateLevel, now: Timestamp) {
+        let now = self.tick(now);
+        if let Some(gate) = self.find_gate(level.gate) {
+            self.believe(gate, &level, now);
+            self.sweep(now);
+        }
+    }
 
-    /// New bounds and weights, live; `None` keeps a tenant's weight.
+    /// New bounds and weights, live. `weights` is asked for every tenant tracked; `None` keeps what it has.
+    ///
+    /// Nobody who waits is dropped: a bound that is exceeded now only refuses newcomers. Every tenant keeps
+    /// its lag, in requests, so that nobody's service dips. Costs a walk over all lanes.
     pub fn reconfigure(
         &mut self,
         limits: Limits,
-        _weights: impl Fn(TenantKey) -> Option<Weight>,
-        _now: Timestamp,
+        weights: impl Fn(TenantKey) -> Option<Weight>,
+        now: Timestamp,
     ) {
+        let now = self.tick(now);
         self.limits = limits;
+        for tenant in 0..self.tenants.places() {
+            if !self.tenants[tenant].is_tracked {
+                continue;
+            }
+            if let Some(weight) = weights(self.tenants[tenant].key) {
+                self.reweigh(tenant, weight.get(), now);
+            }
+        }
     }
 
     /// The next thing to do; call it until there is nothing.
-    pub fn poll(&mut self, _now: Timestamp) -> Option<Action> {
-        None
+    pub fn poll(&mut self, now: Timestamp) -> Option<Action> {
+        let now = self.tick(now);
+        self.next_action(now)
     }
 
-    /// When to poll again if nothing else happens.
+    /// When to poll again if nothing else happens before; `None` if never.
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Timestamp> {
-        None
+        self.next_moment()
     }
 
-    /// Must a newcomer with a charge at this gate queue?
+    /// Does somebody wait at this gate, or try from it right now? Then a newcomer with a charge on its bucket
+    /// has to queue, without asking the limiter: it would take what they wait for.
     #[must_use]
-    pub fn contended(&self, _gate: GateKey) -> bool {
-        false
+    pub fn contended(&self, gate: GateKey) -> bool {
+        self.find_gate(gate).is_some_and(|gate| self.gates[gate].is_contended())
     }
 
-    /// The next gate that has become contended (true) or free (false) since it was last told.
+    /// The next gate that has become contended (true) or free (false) since it was last told here; call it
+    /// until there is nothing. Lets a driver keep a hint that can be read without its lock. A gate that has
+    /// changed and changed back meanwhile is not told.
     pub fn poll_contention(&mut self) -> Option<(GateKey, bool)> {
-        None
+        self.next_news()
     }
 
     /// Is nothing held?
@@ -93,21 +241,54 @@ impl FairQueue {
         self.held() == 0
     }
 
-    /// Requests held, waiting and in flight.
+    /// Requests held: waiting and in flight.
     #[must_use]
     pub fn held(&self) -> usize {
-        0
+        self.waiters.len()
     }
 
-    /// Tenants tracked.
+    /// Tenants tracked: those with a request held, and those that are remembered a little longer.
     #[must_use]
     pub fn tenants(&self) -> usize {
-        0
+        self.tenants.len()
     }
 
-    /// A read-only view.
+    /// What is held where. Costs a walk over all lanes and a sort.
     #[must_use]
-    pub fn snapshot(&self, _now: Timestamp) -> Snapshot {
-        Snapshot::default()
+    pub fn snapshot(&self, now: Timestamp) -> Snapshot {
+        self.view(now.max(self.now))
     }
+
+    fn tick(&mut self, now: Timestamp) -> Timestamp {
+        self.now = self.now.max(now);
+        self.now
+    }
+
+    fn next_event(&mut self) -> u64 {
+        self.event += 1;
+        self.event
+    }
+
+    fn find_gate(&self, key: GateKey) -> Option<u32> {
+        self.gate_index.find(hash(key.0), |gate| self.gates[gate].key == key)
+    }
+
+    fn find_tenant(&self, key: TenantKey) -> Option<u32> {
+        self.tenant_index.find(hash(key.0), |tenant| self.tenants[tenant].key == key)
+    }
+
+    fn find_lane(&self, tenant: u32, gate: u32) -> Option<u32> {
+        let is_it = |lane: u32| self.lanes[lane].tenant == tenant && self.lanes[lane].gate == gate;
+        self.lane_index.find(lane_hash(tenant, gate), is_it)
+    }
+
+    /// The place of a ticket's request, if it is still held.
+    fn find_waiter(&self, ticket: Ticket) -> Option<u32> {
+        let waiter = self.waiters.get(ticket.slot)?;
+        (waiter.serial == ticket.serial && ticket.serial != 0).then_some(ticket.slot)
+    }
+}
+
+fn lane_hash(tenant: u32, gate: u32) -> u32 {
+    hash(u128::from(tenant) << 32 | u128::from(gate))
 }

@@ -1,0 +1,282 @@
+//! How gates, lanes and tenants come to be, and how they are forgotten.
+//!
+//! A lane with nothing in it is remembered for a while, for its lag. A tenant lives as long as it has a
+//! request held or a lane remembered; a gate, as long as a held request demands it or a lane is there. Each
+//! call forgets at most a few of what is due, so that a burst is cleared away over as many calls as it took.
+
+use super::{FairQueue, lane_hash};
+use crate::gate::Gate;
+use crate::index::hash;
+use crate::lane::{Lane, Tenant};
+use crate::slab::NONE;
+use crate::{GateKey, TenantKey, Timestamp, Weight};
+
+/// How long an idle lane's lag is remembered, in nanoseconds: ten seconds. A lag is at most the largest cost
+/// lately granted, so what is lost with it is one turn.
+pub(super) const MEMORY: u64 = 10_000_000_000;
+
+/// Idle lanes looked at by one call: more than one call can add.
+const LANES_AT_A_TIME: usize = 8;
+/// Debts struck off by one call.
+const DEBTS_AT_A_TIME: usize = 16;
+
+impl FairQueue {
+    pub(super) fn gate_or_new(&mut self, key: GateKey) -> u32 {
+        if let Some(gate) = self.find_gate(key) {
+            return gate;
+        }
+        let gate = self.gates.insert(Gate::new(key));
+        self.gate_index.insert(hash(key.0), gate);
+        gate
+    }
+
+    pub(super) fn new_tenant(&mut self, key: TenantKey, weight: Weight) -> u32 {
+        let tenant = Tenant { key, weight: weight.get(), is_tracked: true, ..Tenant::default() };
+        let tenant = self.tenants.insert(tenant);
+        self.tenant_index.insert(hash(key.0), tenant);
+        tenant
+    }
+
+    pub(super) fn lane_or_new(&mut self, tenant: u32, gate: u32) -> u32 {
+        if let Some(lane) = self.find_lane(tenant, gate) {
+            return lane;
+        }
+        self.serial += 1;
+        let weight = self.tenants[tenant].weight;
+        let lane = Lane { tenant, gate, order: self.serial, weight, ..Lane::default() };
+        self.gates[gate].backlog.count_in(&lane, self.now);
+        self.gates[gate].lanes += 1;
+        let lane = self.lanes.insert(lane);
+        self.lane_index.insert(lane_hash(tenant, gate), lane);
+        self.tenants[tenant].lanes.push_back(&mut self.lanes, lane);
+        lane
+    }
+
+    /// Cost has arrived for a lane: what the estimate takes as its rate.
+    pub(super) fn count_arrival(&mut self, lane: u32, cost: u64, now: Timestamp) {
+        let to = &mut self.lanes[lane];
+        let gate = &mut self.gates[to.gate];
+        gate.backlog.count_out(to, now);
+        to.arrivals.add(cost, now);
+        gate.backlog.count_in(to, now);
+    }
+
+    pub(super) fn reweigh(&mut self, tenant: u32, weight: u32, now: Timestamp) {
+        if self.tenants[tenant].weight == weight {
+            return;
+        }
+        self.tenants[tenant].weight = weight;
+        let mut place = self.tenants[tenant].lanes.head;
+        while place != NONE {
+            let lane = &mut self.lanes[place];
+            let gate_place = lane.gate;
+            let gate = &mut self.gates[gate_place];
+            gate.backlog.count_out(lane, now);
+            gate.reweigh(place, lane, weight);
+            gate.backlog.count_in(lane, now);
+            place = lane.of_tenant.next;
+            self.wake(gate_place);
+        }
+    }
+
+    /// A lane may have become idle, or have ceased to be.
+    pub(super) fn lane_changed(&mut self, place: u32, now: Timestamp) {
+        let lane = &mut self.lanes[place];
+        if lane.is_idle() == lane.is_listed {
+            return;
+        }
+        let tenant = lane.tenant;
+        if lane.is_listed {
+            lane.is_listed = false;
+            self.idle_lanes -= 1;
+            self.strike_debt(place);
+            self.idle.remove(&mut self.lanes, place);
+        } else {
+            (lane.is_listed, lane.idle_since) = (true, now);
+            self.idle_lanes += 1;
+            self.serial += 1;
+            if self.gates[lane.gate].owe(place, lane, self.serial) {
+                self.tenants[tenant].debts += 1;
+            }
+            self.idle.push_back(&mut self.lanes, place);
+        }
+        self.tenant_changed(tenant);
+    }
+
+    /// A lane's debt, if it has one, binds it no more.
+    fn strike_debt(&mut self, place: u32) {
+        let lane = &mut self.lanes[place];
+        if lane.debt != 0 {
+            lane.debt = 0;
+            let tenant = lane.tenant;
+            self.tenants[tenant].debts -= 1;
+            self.tenant_changed(tenant);
+        }
+    }
+
+    /// A tenant can be forgotten when it has nothing held and its lag has been caught up.
+    pub(super) fn tenant_changed(&mut self, place: u32) {
+        let tenant = &mut self.tenants[place];
+        let is_forgettable = tenant.held == 0 && tenant.debts == 0;
+        if is_forgettable == tenant.is_forgettable {
+            return;
+        }
+        tenant.is_forgettable = is_forgettable;
+        if is_forgettable {
+            self.forgettable.push_back(&mut self.tenants, place);
+        } else {
+            self.forgettable.remove(&mut self.tenants, place);
+        }
+    }
+
+    /// A gate's waiters or grants have changed in number.
+    pub(super) fn gate_changed(&mut self, place: u32) {
+        let gate = &mut self.gates[place];
+        let is_news = gate.is_contended() != gate.told;
+        if is_news != gate.has_news {
+            gate.has_news = is_news;
+            if is_news {
+                self.news.push_back(&mut self.gates, place);
+            } else {
+                self.news.remove(&mut self.gates, place);
+            }
+        }
+        self.note_lapsed(place);
+    }
+
+    pub(super) fn next_news(&mut self) -> Option<(GateKey, bool)> {
+        let place = self.news.head;
+        if place == NONE {
+            return None;
+        }
+        self.news.remove(&mut self.gates, place);
+        let gate = &mut self.gates[place];
+        gate.has_news = false;
+        gate.told = gate.is_contended();
+        let news = (gate.key, gate.told);
+        self.release_gate(place);
+        Some(news)
+    }
+
+    fn note_lapsed(&mut self, place: u32) {
+        let gate = &mut self.gates[place];
+        if !gate.has_lapsed && gate.has_lapsed_debt() {
+            gate.has_lapsed = true;
+            self.lapsed.push_back(&mut self.gates, place);
+        }
+    }
+
+    /// Virtual time has moved at a gate: strikes off debts that it has caught up with.
+    pub(super) fn settle_debts(&mut self, place: u32) {
+        for _ in 0..DEBTS_AT_A_TIME {
+            let Some((lane, mark)) = self.gates[place].lapsed_debt() else { return };
+            self.strike_if(lane, mark);
+        }
+        self.note_lapsed(place);
+    }
+
+    /// The lane may have come back or gone for good since; then the mark is another.
+    fn strike_if(&mut self, lane: u32, mark: u64) {
+        if self.lanes.get(lane).is_some_and(|lane| lane.debt == mark) {
+            self.strike_debt(lane);
+        }
+    }
+
+    /// Strikes off the next debt that has lapsed anywhere. False if there is none.
+    fn strike_lapsed(&mut self) -> bool {
+        while self.lapsed.head != NONE {
+            let place = self.lapsed.head;
+            if let Some((lane, mark)) = self.gates[place].lapsed_debt() {
+                self.strike_if(lane, mark);
+                return true;
+            }
+            self.gates[place].has_lapsed = false;
+            self.lapsed.remove(&mut self.gates, place);
+        }
+        false
+    }
+
+    pub(super) fn can_forget_one(&mut self) -> bool {
+        while self.forgettable.is_empty() {
+            if !self.strike_lapsed() {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Forgets the tenant that has been forgettable for longest.
+    pub(super) fn forget_one(&mut self) {
+        let tenant = self.forgettable.head;
+        if tenant == NONE {
+            return;
+        }
+        while self.tenants[tenant].lanes.head != NONE {
+            self.forget_lane(self.tenants[tenant].lanes.head);
+        }
+    }
+
+    /// A step of tidying up.
+    pub(super) fn sweep(&mut self, now: Timestamp) {
+        for _ in 0..DEBTS_AT_A_TIME {
+            if !self.strike_lapsed() {
+                break;
+            }
+        }
+        for _ in 0..LANES_AT_A_TIME {
+            let place = self.idle.head;
+            let Some(lane) = self.lanes.get(place) else { return };
+            let too_many = self.idle_lanes > self.limits.max_tenants.get();
+            if !too_many && now < lane.idle_since.after_nanos(MEMORY) {
+                return;
+            }
+            if too_many || lane.debt == 0 {
+                self.forget_lane(place);
+            } else {
+                // Still ahead of its due where others wait: asked again later.
+                self.idle.remove(&mut self.lanes, place);
+                self.lanes[place].idle_since = now;
+                self.idle.push_back(&mut self.lanes, place);
+            }
+        }
+    }
+
+    fn forget_lane(&mut self, place: u32) {
+        self.strike_debt(place);
+        self.idle.remove(&mut self.lanes, place);
+        self.idle_lanes -= 1;
+        let tenant = self.lanes[place].tenant;
+        self.tenants[tenant].lanes.remove(&mut self.lanes, place);
+        let lane = self.lanes.remove(place);
+        self.lane_index.remove(lane_hash(tenant, lane.gate), place);
+        let gate = &mut self.gates[lane.gate];
+        gate.backlog.count_out(&lane, self.now);
+        gate.lanes -= 1;
+        self.release_gate(lane.gate);
+        if self.tenants[tenant].lanes.is_empty() && self.tenants[tenant].held == 0 {
+            self.forget_tenant(tenant);
+        }
+    }
+
+    fn forget_tenant(&mut self, place: u32) {
+        if self.tenants[place].is_forgettable {
+            self.forgettable.remove(&mut self.tenants, place);
+        }
+        let tenant = self.tenants.remove(place);
+        self.tenant_index.remove(hash(tenant.key.0), place);
+    }
+
+    /// Forgets a gate if nobody needs it any more and the driver knows that it is free.
+    pub(super) fn release_gate(&mut self, place: u32) {
+        let gate = &self.gates[place];
+        if gate.demands > 0 || gate.lanes > 0 || gate.has_news {
+            return;
+        }
+        if gate.has_lapsed {
+            self.lapsed.remove(&mut self.gates, place);
+        }
+        self.rest(place);
+        let gate = self.gates.remove(place);
+        self.gate_index.remove(hash(gate.key.0), place);
+    }
+}

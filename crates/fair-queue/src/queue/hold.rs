@@ -1,0 +1,296 @@
+//! Into a lane and out of it.
+
+use std::time::Duration;
+
+use super::FairQueue;
+use crate::estimate::{self, Ask};
+use crate::gate::turn_cost;
+use crate::mirror::Opening;
+use crate::slab::NONE;
+use crate::waiter::{Waiter, Want, Wants};
+use crate::{GateKey, Place, Reason, Refusal, Request, Ticket, Timestamp};
+
+/// What is asked for, once the names have been looked up.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Candidate<'a> {
+    pub(super) wants: &'a Wants,
+    pub(super) tenant: Option<u32>,
+    pub(super) weight: u32,
+}
+
+/// Where a request with no demand waits for its turn.
+const NOWHERE: GateKey = GateKey(0);
+
+impl FairQueue {
+    pub(super) fn hold(&mut self, request: &Request<'_>, now: Timestamp) -> Result<Place, Refusal> {
+        let mut wants = Wants::default();
+        for demand in request.demands {
+            let gate = self.gate_or_new(demand.gate);
+            wants.add(gate, demand.cost.max(1));
+        }
+        if request.demands.is_empty() {
+            let gate = self.gate_or_new(NOWHERE);
+            wants.add(gate, 1);
+        }
+        for want in wants.as_slice() {
+            self.gates[want.gate].demands += 1;
+        }
+        for level in request.levels {
+            // What concerns none of its gates need not be remembered.
+            if let Some(gate) = self.find_gate(level.gate) {
+                self.believe(gate, level, now);
+            }
+        }
+        let tenant = self.find_tenant(request.tenant);
+        let candidate = Candidate { wants: &wants, tenant, weight: request.weight.get() };
+        let gate = self.longest_wait(&candidate, now);
+        if let Some(reason) = self.reason_against(&candidate, gate, request.deadline, now) {
+            let refusal = self.refusal(reason, &candidate, gate, None, Duration::ZERO, now);
+            self.unclaim(&wants);
+            self.sweep(now);
+            return Err(refusal);
+        }
+
+        let tenant = match tenant {
+            Some(tenant) => {
+                self.reweigh(tenant, request.weight.get(), now);
+                tenant
+            }
+            None => self.new_tenant(request.tenant, request.weight),
+        };
+        self.tenants[tenant].held += 1;
+        self.tenant_changed(tenant);
+        let lane = self.lane_or_new(tenant, gate);
+        let cost = wants.at(gate).map_or(1, |want| turn_cost(want.cost));
+        self.count_arrival(lane, cost, now);
+        self.serial += 1;
+        let serial = self.serial;
+        let waiter = self.waiters.insert(Waiter {
+            serial,
+            deadline: request.deadline,
+            arrived: now,
+            lane,
+            wants,
+            ..Waiter::default()
+        });
+        self.deadlines.insert(&mut self.waiters, waiter);
+        let place = self.link(waiter, lane, now);
+        self.sweep(now);
+        Ok(place)
+    }
+
+    /// A request is gone, or was not held: its gates may be of no use to anybody now.
+    pub(super) fn unclaim(&mut self, wants: &Wants) {
+        for want in wants.as_slice() {
+            self.gates[want.gate].demands -= 1;
+            self.release_gate(want.gate);
+        }
+    }
+
+    /// The first reason not to hold a request.
+    fn reason_against(
+        &mut self,
+        candidate: &Candidate<'_>,
+        gate: u32,
+        deadline: Timestamp,
+        now: Timestamp,
+    ) -> Option<Reason> {
+        // Places are numbered in 32 bits, whatever the bound says.
+        if self.held() >= self.limits.max_total_queued.get().min(NONE as usize) {
+            return Some(Reason::QueueFull);
+        }
+        let depth = self.limits.max_queue_depth_per_tenant.get();
+        if candidate.tenant.is_some_and(|tenant| self.tenants[tenant].held >= depth) {
+            return Some(Reason::TenantQueueFull);
+        }
+        let full = self.tenants() >= self.limits.max_tenants.get();
+        if candidate.tenant.is_none() && full && !self.can_forget_one() {
+            return Some(Reason::TenantTableFull);
+        }
+        if self.earliest(candidate, Some(gate), now) > deadline {
+            return Some(Reason::WaitExceedsBudget);
+        }
+        // Only now, when it is certain that the place is needed.
+        if candidate.tenant.is_none() && full {
+            self.forget_one();
+        }
+        None
+    }
+
+    /// The gate at which a request has to wait: of those that are contended or have no room for it, the one
+    /// where it would wait longest. The first one if there are none.
+    pub(super) fn longest_wait(&self, candidate: &Candidate<'_>, now: Timestamp) -> u32 {
+        let wants = candidate.wants.as_slice();
+        let is_barred = |gate: u32, cost: u64| {
+            let gate = &self.gates[gate];
+            gate.is_contended() || gate.mirror.opening(cost, now) != Opening::Open
+        };
+        let mut barred = wants.iter().filter(|want| is_barred(want.gate, want.cost));
+        let Some(first) = barred.next() else { return wants.first().map_or(NONE, |want| want.gate) };
+        let mut longest = (first.gate, None);
+        for want in barred {
+            // An only candidate needs no estimate.
+            let known = longest.1.unwrap_or_else(|| self.estimate(candidate, longest.0, now));
+            let wait = self.estimate(candidate, want.gate, now);
+            longest = if wait > known { (want.gate, Some(wait)) } else { (longest.0, Some(known)) };
+        }
+        longest.0
+    }
+
+    /// How long a request would wait at a gate, behind what its tenant has there.
+    pub(super) fn estimate(&self, candidate: &Candidate<'_>, gate: u32, now: Timestamp) -> Duration {
+        let lane = self.lane_of(candidate, gate).map(|lane| &self.lanes[lane]);
+        let ask = Ask {
+            lane,
+            weight: candidate.weight,
+            ahead: lane.map_or(0, |lane| lane.queued),
+            cost: candidate.wants.at(gate).map_or(1, |want| want.cost),
+        };
+        estimate::wait(&self.gates[gate], &ask, now)
+    }
+
+    fn lane_of(&self, candidate: &Candidate<'_>, gate: u32) -> Option<u32> {
+        candidate.tenant.and_then(|tenant| self.find_lane(tenant, gate))
+    }
+
+    /// The earliest moment at which all its buckets can have served it, as if no other tenant waited: behind
+    /// its own lane at `gate`, and alone at the others.
+    pub(super) fn earliest(&self, candidate: &Candidate<'_>, gate: Option<u32>, now: Timestamp) -> Timestamp {
+        let moment = |want: &Want| {
+            let lane = if Some(want.gate) == gate { self.lane_of(candidate, want.gate) } else { None };
+            let ahead = lane.map_or(0, |lane| self.lanes[lane].queued);
+            self.gates[want.gate].mirror.earliest(ahead, want.cost, now).moment(now)
+        };
+        candidate.wants.as_slice().iter().map(moment).max().unwrap_or(now)
+    }
+
+    /// The refusal of a request that is not in a lane (any more). `position` is the one it had, if it had.
+    pub(super) fn refusal(
+        &self,
+        reason: Reason,
+        candidate: &Candidate<'_>,
+        gate: u32,
+        position: Option<usize>,
+        waited: Duration,
+        now: Timestamp,
+    ) -> Refusal {
+        let behind = self.lane_of(candidate, gate).map_or(0, |lane| self.lanes[lane].waiting as usize);
+        let alone = self.earliest(candidate, None, now).saturating_duration_since(now);
+        let own_lane = self.earliest(candidate, Some(gate), now).saturating_duration_since(now);
+        Refusal {
+            reason,
+            gate: self.gates[gate].key,
+            position: position.unwrap_or(behind + 1),
+            waited,
+            retry_after: self.estimate(candidate, gate, now).clamp(alone, own_lane.max(alone)),
+        }
+    }
+
+    /// Puts a waiter into a lane, in the order of arrival. The estimate is of the moment before.
+    pub(super) fn link(&mut self, waiter: u32, lane: u32, now: Timestamp) -> Place {
+        let (anchor, position, ahead) = self.seat(waiter, lane);
+        let Self { waiters, lanes, gates, .. } = self;
+        let to = &mut lanes[lane];
+        let gate_place = to.gate;
+        let gate = &mut gates[gate_place];
+        let cost = waiters[waiter].wants.at(gate_place).map_or(1, |want| want.cost);
+        let ask = Ask { lane: Some(&*to), weight: to.weight, ahead, cost };
+        let estimate = estimate::wait(gate, &ask, now);
+
+        gate.backlog.count_out(to, now);
+        if to.waiting == 0 {
+            gate.enter(lane, to);
+        }
+        to.waiting += 1;
+        to.queued += turn_cost(cost);
+        gate.backlog.count_in(to, now);
+        gate.waiting += 1;
+        if gate.waiting == 1 {
+            self.gates_waiting += 1;
+        }
+        waiters[waiter].lane = lane;
+        to.waiters.insert_after(waiters, anchor, waiter);
+        let place = Place {
+            ticket: Ticket { serial: waiters[waiter].serial, slot: waiter },
+            gate: gate.key,
+            position,
+            estimate,
+        };
+        let is_head = position == 1;
+        self.lane_changed(lane, now);
+        self.gate_changed(gate_place);
+        if is_head {
+            self.wake_for(gate_place, turn_cost(cost));
+        }
+        place
+    }
+
+    /// Where a waiter belongs in a lane: behind whom, at which position, behind what cost.
+    ///
+    /// A newcomer belongs at the end. One that moves in from elsewhere is senior to most, so it is looked for
+    /// from both ends at once.
+    pub(super) fn seat(&self, waiter: u32, lane: u32) -> (u32, usize, u64) {
+        let lane = &self.lanes[lane];
+        let serial = self.waiters[waiter].serial;
+        let cost =
+            |place: u32| self.waiters[place].wants.at(lane.gate).map_or(1, |want| turn_cost(want.cost));
+        let (mut front, mut back) = (lane.waiters.head, lane.waiters.tail);
+        let (mut before, mut ahead) = (0_usize, 0_u64);
+        let (mut after, mut behind) = (0_usize, 0_u64);
+        loop {
+            if back == NONE || self.waiters[back].serial < serial {
+                let position = (lane.waiting as usize).saturating_sub(after) + 1;
+                return (back, position, lane.queued.saturating_sub(behind));
+            }
+            if self.waiters[front].serial > serial {
+                return (self.waiters[front].in_lane.previous, before + 1, ahead);
+            }
+            (before, ahead) = (before + 1, ahead + cost(front));
+            (after, behind) = (after + 1, behind + cost(back));
+            (front, back) = (self.waiters[front].in_lane.next, self.waiters[back].in_lane.previous);
+        }
+    }
+
+    /// Takes a waiter out of the lane in which it waits.
+    pub(super) fn unlink(&mut self, waiter: u32, now: Timestamp) {
+        let Self { waiters, lanes, gates, .. } = self;
+        let lane = waiters[waiter].lane;
+        let from = &mut lanes[lane];
+        let gate_place = from.gate;
+        let gate = &mut gates[gate_place];
+        let cost = waiters[waiter].wants.at(gate_place).map_or(1, |want| turn_cost(want.cost));
+        let was_head = from.waiters.head == waiter;
+        from.waiters.remove(waiters, waiter);
+        gate.backlog.count_out(from, now);
+        if from.waiting == 1 {
+            gate.leave(lane, from);
+        }
+        from.waiting -= 1;
+        from.queued -= cost;
+        gate.backlog.count_in(from, now);
+        gate.waiting -= 1;
+        if gate.waiting == 0 {
+            gate.spacing.pause();
+            self.gates_waiting -= 1;
+        }
+        let next_cost = from.waiters.head;
+        let next_cost = waiters.get(next_cost).and_then(|next| next.wants.at(gate_place));
+        let next_cost = next_cost.map(|want| turn_cost(want.cost)).filter(|_| was_head);
+        self.lane_changed(lane, now);
+        self.gate_changed(gate_place);
+        if let Some(cost) = next_cost {
+            self.wake_for(gate_place, cost);
+        }
+    }
+
+    /// A waiter's place in its lane, counted from 1.
+    pub(super) fn position(&self, waiter: u32) -> usize {
+        let mut position = 1;
+        let mut before = self.waiters[waiter].in_lane.previous;
+        while before != NONE {
+            position += 1;
+            before = self.waiters[before].in_lane.previous;
+        }
+        position
+    }
+}

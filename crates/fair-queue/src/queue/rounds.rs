@@ -1,0 +1,285 @@
+//! What to do next: who has run out of time, and whose turn it is.
+
+use super::FairQueue;
+use super::forget::MEMORY;
+use super::hold::Candidate;
+use crate::gate::Turn;
+use crate::mirror::Opening;
+use crate::slab::NONE;
+use crate::{Action, Reason, Ticket, Timestamp};
+
+impl FairQueue {
+    pub(super) fn next_action(&mut self, now: Timestamp) -> Option<Action> {
+        if let Some(action) = self.expire(|deadline| deadline < now, now) {
+            return Some(action);
+        }
+        while let Some(&(at, gate)) = self.closed.first()
+            && at <= now
+        {
+            self.wake(gate);
+        }
+        while let Some(gate) = self.next_gate() {
+            if let Some(action) = self.try_gate(gate, now) {
+                return Some(action);
+            }
+        }
+        // Whoever could be served in the very last moment has been.
+        let action = self.expire(|deadline| deadline <= now, now);
+        if action.is_none() {
+            self.sweep(now);
+        }
+        action
+    }
+
+    pub(super) fn next_moment(&self) -> Option<Timestamp> {
+        if self.next_gate().is_some() {
+            return Some(self.now);
+        }
+        let deadline = self.deadlines.first(&self.waiters).map(|(deadline, _)| deadline);
+        // While no grant can go out it does not matter which gate opens: a settlement comes first.
+        let opening = self.closed.first().map(|(at, _)| *at).filter(|_| self.free_grants() > 0);
+        let memory = self.lanes.get(self.idle.head).map(|lane| lane.idle_since.after_nanos(MEMORY));
+        [deadline, opening, memory].into_iter().flatten().min()
+    }
+
+    const fn free_grants(&self) -> u32 {
+        self.limits.max_in_flight.get().saturating_sub(self.in_flight)
+    }
+
+    /// The gate whose turn it is to be looked at.
+    ///
+    /// Gates without an attempt out come first, and the last free grant is theirs alone, unless there is but
+    /// one gate with waiters: otherwise a gate whose attempts are slow would soon have all the grants.
+    fn next_gate(&self) -> Option<u32> {
+        let free = self.free_grants();
+        if free == 0 {
+            return None;
+        }
+        if !self.fresh.is_empty() {
+            return Some(self.fresh.head);
+        }
+        (!self.busy.is_empty() && (free > 1 || self.gates_waiting == 1)).then_some(self.busy.head)
+    }
+
+    /// Grants the turn at this gate, or moves its next one elsewhere, or closes it.
+    fn try_gate(&mut self, place: u32, now: Timestamp) -> Option<Action> {
+        let gate = &self.gates[place];
+        if !gate.has_ready() {
+            self.rest(place);
+            return None;
+        }
+        // Without room for one unit it need not be known whose turn it is.
+        let opening = gate.mirror.opening(1, now);
+        if opening != Opening::Open {
+            self.close(place, 1, opening);
+            return None;
+        }
+        let Some(lane) = gate.pick() else {
+            self.rest(place);
+            return None;
+        };
+        let waiter = self.lanes[lane].waiters.head;
+        let cost = self.waiters[waiter].wants.at(place).map_or(1, |want| want.cost);
+        // A larger ask whose turn it is: the bucket is saved up for it.
+        let opening = gate.mirror.opening(cost, now);
+        if opening != Opening::Open {
+            self.close(place, cost, opening);
+            return None;
+        }
+        if let Some(elsewhere) = self.detour(waiter, place, now) {
+            self.move_to(waiter, place, elsewhere, now);
+            return None;
+        }
+        Some(self.grant(waiter, place, now))
+    }
+
+    /// Where a waiter has to go whose turn has come here: to a gate that has no room for it, or where others
+    /// wait and it has not had its turn yet. To the longest wait, if there are several.
+    ///
+    /// It cannot go round in circles: a turn that it has had is remembered until an attempt of its is
+    /// refused, and a gate without room gives it no turn until its bucket has changed.
+    fn detour(&self, waiter: u32, here: u32, now: Timestamp) -> Option<u32> {
+        let wants = &self.waiters[waiter].wants;
+        let mut bars = wants.as_slice().iter().filter(|want| {
+            let gate = &self.gates[want.gate];
+            want.gate != here
+                && !want.kept
+                && ((gate.waiting > 0 && !want.passed)
+                    || gate.mirror.opening(want.cost, now) != Opening::Open)
+        });
+        let mut longest = bars.next()?.gate;
+        for want in bars {
+            let tenant = self.lanes[self.waiters[waiter].lane].tenant;
+            let candidate = Candidate { wants, tenant: Some(tenant), weight: self.tenants[tenant].weight };
+            if self.estimate(&candidate, want.gate, now) > self.estimate(&candidate, longest, now) {
+                longest = want.gate;
+            }
+        }
+        Some(longest)
+    }
+
+    fn move_to(&mut self, waiter: u32, here: u32, elsewhere: u32, now: Timestamp) {
+        let wants = &mut self.waiters[waiter].wants;
+        let returns = wants.at(elsewhere).is_some_and(|want| want.passed);
+        if let Some(want) = wants.at_mut(here) {
+            want.passed = true;
+            // It has had its turn at both, but never both had room at once. Two busy gates could keep it
+            // going to and fro for ever; so the one it leaves keeps room for it. One waiter at a time can
+            // have that of a gate, so that no more than its cost ever lies idle.
+            let gate = &mut self.gates[here];
+            if returns && !gate.keeps {
+                want.kept = true;
+                gate.keeps = true;
+                gate.mirror.take(want.cost);
+            }
+        }
+        let tenant = self.lanes[self.waiters[waiter].lane].tenant;
+        self.unlink(waiter, now);
+        let lane = self.lane_or_new(tenant, elsewhere);
+        self.link(waiter, lane, now);
+    }
+
+    fn grant(&mut self, waiter: u32, place: u32, now: Timestamp) -> Action {
+        let event = self.next_event();
+        self.deadlines.remove(&mut self.waiters, waiter);
+        let lane = self.waiters[waiter].lane;
+        let tenant = self.lanes[lane].tenant;
+        self.in_flight += 1;
+        self.gates[place].in_flight += 1;
+        self.lanes[lane].in_flight += 1;
+        // The charge is the same before and after; a lane that empties need not be put in order first.
+        let empties = self.lanes[lane].waiting == 1;
+        if empties {
+            self.unlink(waiter, now);
+        }
+        for at in 0..self.waiters[waiter].wants.as_slice().len() {
+            let want = self.waiters[waiter].wants.as_slice()[at];
+            let gate = &mut self.gates[want.gate];
+            if want.kept {
+                gate.keeps = false;
+            } else {
+                gate.mirror.take(want.cost);
+            }
+            // What it takes where others wait is a turn there too.
+            let charged_at = if want.gate == place {
+                self.charge(lane, want.cost, now)
+            } else if gate.waiting > 0 {
+                let other = self.lane_or_new(tenant, want.gate);
+                let charged_at = self.charge(other, want.cost, now);
+                self.lane_changed(other, now);
+                charged_at
+            } else {
+                0
+            };
+            let want = &mut self.waiters[waiter].wants.as_mut_slice()[at];
+            (want.charged_at, want.kept) = (charged_at, false);
+        }
+        if !empties {
+            self.unlink(waiter, now);
+        }
+        self.settle_debts(place);
+        let granted = &mut self.waiters[waiter];
+        granted.granted = event;
+        let action = Action::Grant {
+            ticket: Ticket { serial: granted.serial, slot: waiter },
+            tenant: self.tenants[tenant].key,
+            gate: self.gates[place].key,
+            waited: now.saturating_duration_since(granted.arrived),
+        };
+        // To the end of the round.
+        self.rest(place);
+        self.wake(place);
+        action
+    }
+
+    fn charge(&mut self, lane: u32, cost: u64, now: Timestamp) -> u64 {
+        let charged = &mut self.lanes[lane];
+        let gate = &mut self.gates[charged.gate];
+        gate.backlog.count_out(charged, now);
+        let total = gate.charge(lane, charged, cost);
+        gate.backlog.count_in(charged, now);
+        total
+    }
+
+    fn expire(&mut self, due: impl Fn(Timestamp) -> bool, now: Timestamp) -> Option<Action> {
+        let (_, waiter) = self.deadlines.first(&self.waiters).filter(|(deadline, _)| due(*deadline))?;
+        let lane = &self.lanes[self.waiters[waiter].lane];
+        let (tenant, gate) = (lane.tenant, lane.gate);
+        let position = self.position(waiter);
+        self.unlink(waiter, now);
+        self.deadlines.remove(&mut self.waiters, waiter);
+        let gone = &self.waiters[waiter];
+        let candidate =
+            Candidate { wants: &gone.wants, tenant: Some(tenant), weight: self.tenants[tenant].weight };
+        let waited = now.saturating_duration_since(gone.arrived);
+        let refusal = self.refusal(Reason::DeadlineExceeded, &candidate, gate, Some(position), waited, now);
+        let action = Action::Expire {
+            ticket: Ticket { serial: gone.serial, slot: waiter },
+            tenant: self.tenants[tenant].key,
+            refusal,
+        };
+        self.drop_waiter(waiter, tenant);
+        Some(action)
+    }
+
+    /// A gate has nothing to be looked at any more.
+    pub(super) fn rest(&mut self, place: u32) {
+        match self.gates[place].turn {
+            Turn::Resting => {}
+            Turn::Fresh => self.fresh.remove(&mut self.gates, place),
+            Turn::Busy => self.busy.remove(&mut self.gates, place),
+            Turn::Closed(at) => {
+                self.closed.remove(&(at, place));
+            }
+        }
+        self.gates[place].turn = Turn::Resting;
+    }
+
+    fn close(&mut self, place: u32, cost: u64, opening: Opening) {
+        self.rest(place);
+        self.gates[place].awaits = cost;
+        if let Opening::At(at) = opening {
+            self.closed.insert((at, place));
+            self.gates[place].turn = Turn::Closed(at);
+        }
+    }
+
+    /// Something has changed at a gate: it has to be looked at, if somebody waits there.
+    pub(super) fn wake(&mut self, place: u32) {
+        let gate = &self.gates[place];
+        let turn = if gate.in_flight == 0 { Turn::Fresh } else { Turn::Busy };
+        if gate.turn == turn {
+            return;
+        }
+        let ready = gate.has_ready();
+        self.rest(place);
+        if ready {
+            self.gates[place].turn = turn;
+            let round = if turn == Turn::Fresh { &mut self.fresh } else { &mut self.busy };
+            round.push_back(&mut self.gates, place);
+        }
+    }
+
+    /// A request of this cost has come to the head of its lane: a gate that is closed for want of room for no
+    /// less stays closed.
+    pub(super) fn wake_for(&mut self, place: u32, cost: u64) {
+        let gate = &self.gates[place];
+        if !matches!(gate.turn, Turn::Closed(_)) || cost < gate.awaits {
+            self.wake(place);
+        }
+    }
+
+    /// A waiter that is in no lane any more leaves for good.
+    pub(super) fn drop_waiter(&mut self, waiter: u32, tenant: u32) {
+        let gone = self.waiters.remove(waiter);
+        for want in gone.wants.as_slice().iter().filter(|want| want.kept) {
+            self.gates[want.gate].keeps = false;
+            self.gates[want.gate].mirror.give_back(want.cost);
+            self.wake(want.gate);
+        }
+        self.tenants[tenant].held -= 1;
+        self.tenant_changed(tenant);
+        debug_assert!(gone.lane != NONE);
+        self.unclaim(&gone.wants);
+    }
+}

@@ -1,0 +1,187 @@
+//! What came of an attempt, and what was heard of a bucket on the way.
+
+use super::FairQueue;
+use super::hold::Candidate;
+use crate::mirror::Opening;
+use crate::{GateLevel, Reason, Requeue, Ticket, Timestamp};
+
+/// What an attempt was, once it is over.
+struct Ended {
+    waiter: u32,
+    tenant: u32,
+    /// The gate it was granted from.
+    gate: u32,
+    /// The event of its grant.
+    sent: u64,
+}
+
+impl FairQueue {
+    pub(super) fn settle_admitted(&mut self, ticket: Ticket, levels: &[GateLevel], now: Timestamp) -> bool {
+        let Some(waiter) = self.find_waiter(ticket).filter(|waiter| self.waiters[*waiter].granted != 0)
+        else {
+            return false;
+        };
+        self.count_admission(waiter, now);
+        let ended = self.end_attempt(waiter, false, now);
+        self.hear(&ended, levels, true, now);
+        self.drop_waiter(waiter, ended.tenant);
+        self.sweep(now);
+        true
+    }
+
+    pub(super) fn settle_refused(&mut self, ticket: Ticket, levels: &[GateLevel], now: Timestamp) -> Requeue {
+        let Some(waiter) = self.find_waiter(ticket).filter(|waiter| self.waiters[*waiter].granted != 0)
+        else {
+            return Requeue::Unknown;
+        };
+        let ended = self.end_attempt(waiter, true, now);
+        self.hear(&ended, levels, false, now);
+        let refused = &self.waiters[waiter];
+        let open = |gate: u32, cost: u64| self.gates[gate].mirror.opening(cost, now) == Opening::Open;
+        if refused.wants.as_slice().iter().all(|want| open(want.gate, want.cost))
+            && let Some(want) = refused.wants.at(ended.gate)
+        {
+            self.gates[ended.gate].mirror.doubt(want.cost, now);
+        }
+
+        let refused = &self.waiters[waiter];
+        let tenant = ended.tenant;
+        let candidate =
+            Candidate { wants: &refused.wants, tenant: Some(tenant), weight: self.tenants[tenant].weight };
+        let gate = self.longest_wait(&candidate, now);
+        // It goes back to the head, or nearly: those that its lane has now are behind it.
+        let reason = if now >= refused.deadline {
+            Some(Reason::DeadlineExceeded)
+        } else if self.earliest(&candidate, None, now) > refused.deadline {
+            Some(Reason::WaitExceedsBudget)
+        } else {
+            None
+        };
+        if let Some(reason) = reason {
+            let position = self.find_lane(tenant, gate).map_or(1, |lane| self.seat(waiter, lane).1);
+            let waited = now.saturating_duration_since(refused.arrived);
+            let refusal = self.refusal(reason, &candidate, gate, Some(position), waited, now);
+            self.drop_waiter(waiter, tenant);
+            self.sweep(now);
+            return Requeue::Refused(refusal);
+        }
+        self.deadlines.insert(&mut self.waiters, waiter);
+        let lane = self.lane_or_new(tenant, gate);
+        let place = self.link(waiter, lane, now);
+        self.sweep(now);
+        Requeue::Requeued(place)
+    }
+
+    pub(super) fn settle_failed(&mut self, ticket: Ticket, now: Timestamp) -> bool {
+        let Some(waiter) = self.find_waiter(ticket).filter(|waiter| self.waiters[*waiter].granted != 0)
+        else {
+            return false;
+        };
+        let ended = self.end_attempt(waiter, true, now);
+        self.drop_waiter(waiter, ended.tenant);
+        self.sweep(now);
+        true
+    }
+
+    pub(super) fn settle_cancelled(&mut self, ticket: Ticket, now: Timestamp) -> bool {
+        let Some(waiter) = self.find_waiter(ticket) else { return false };
+        if self.waiters[waiter].granted != 0 {
+            return self.settle_failed(ticket, now);
+        }
+        let tenant = self.lanes[self.waiters[waiter].lane].tenant;
+        self.unlink(waiter, now);
+        self.deadlines.remove(&mut self.waiters, waiter);
+        self.drop_waiter(waiter, tenant);
+        self.sweep(now);
+        true
+    }
+
+    /// An attempt is over: what it held of mirrors and grants is free, and, if wanted, its turns are given
+    /// back.
+    fn end_attempt(&mut self, waiter: u32, give_back: bool, now: Timestamp) -> Ended {
+        let lane = self.waiters[waiter].lane;
+        let (tenant, gate) = (self.lanes[lane].tenant, self.lanes[lane].gate);
+        for at in 0..self.waiters[waiter].wants.as_slice().len() {
+            let want = self.waiters[waiter].wants.as_slice()[at];
+            self.gates[want.gate].mirror.give_back(want.cost);
+            if give_back && want.charged_at != 0 {
+                // A lane that has been forgotten meanwhile has nothing to be given back.
+                let charged = if want.gate == gate { Some(lane) } else { self.find_lane(tenant, want.gate) };
+                if let Some(charged) = charged {
+                    self.take_back(charged, want.cost, want.charged_at, now);
+                }
+            }
+            let want = &mut self.waiters[waiter].wants.as_mut_slice()[at];
+            (want.charged_at, want.passed) = (0, false);
+        }
+        let sent = std::mem::take(&mut self.waiters[waiter].granted);
+        self.in_flight -= 1;
+        self.gates[gate].in_flight -= 1;
+        self.lanes[lane].in_flight -= 1;
+        self.lane_changed(lane, now);
+        self.gate_changed(gate);
+        for at in 0..self.waiters[waiter].wants.as_slice().len() {
+            let gate = self.waiters[waiter].wants.as_slice()[at].gate;
+            self.wake(gate);
+        }
+        self.wake(gate);
+        Ended { waiter, tenant, gate, sent }
+    }
+
+    fn take_back(&mut self, lane: u32, cost: u64, total: u64, now: Timestamp) {
+        let charged = &mut self.lanes[lane];
+        let gate = &mut self.gates[charged.gate];
+        gate.backlog.count_out(charged, now);
+        gate.take_back(lane, charged, cost, total);
+        gate.backlog.count_in(charged, now);
+    }
+
+    fn count_admission(&mut self, waiter: u32, now: Timestamp) {
+        let lane = self.waiters[waiter].lane;
+        let (tenant, from) = (self.lanes[lane].tenant, self.lanes[lane].gate);
+        for at in 0..self.waiters[waiter].wants.as_slice().len() {
+            let want = self.waiters[waiter].wants.as_slice()[at];
+            let gate = &mut self.gates[want.gate];
+            if gate.waiting > 0 {
+                gate.spacing.admitted(want.cost, now);
+            }
+            if want.charged_at == 0 {
+                continue;
+            }
+            gate.admitted.add(want.cost, now);
+            let charged = if want.gate == from { Some(lane) } else { self.find_lane(tenant, want.gate) };
+            if let Some(charged) = charged {
+                self.lanes[charged].admitted.add(want.cost, now);
+            }
+        }
+    }
+
+    /// What an attempt brought home.
+    fn hear(&mut self, ended: &Ended, levels: &[GateLevel], accepted: bool, now: Timestamp) {
+        let event = self.next_event();
+        for at in 0..self.waiters[ended.waiter].wants.as_slice().len() {
+            let want = self.waiters[ended.waiter].wants.as_slice()[at];
+            let gate = &mut self.gates[want.gate];
+            if let Some(told) = levels.iter().find(|told| told.gate == gate.key) {
+                if gate.mirror.hear(told, ended.sent, event, now) {
+                    gate.spacing.forget();
+                }
+            } else if accepted {
+                gate.mirror.spend(want.cost, now);
+            } else {
+                continue;
+            }
+            self.wake(want.gate);
+        }
+    }
+
+    /// Takes a word on a bucket that came from elsewhere.
+    pub(super) fn believe(&mut self, gate: u32, told: &GateLevel, now: Timestamp) {
+        let event = self.next_event();
+        let believer = &mut self.gates[gate];
+        if believer.mirror.believe(told, event, now) {
+            believer.spacing.forget();
+        }
+        self.wake(gate);
+    }
+}

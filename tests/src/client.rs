@@ -91,6 +91,14 @@ impl Wire {
         Answer::read(response).await
     }
 
+    /// Sends a request; `None` if the gateway closes the connection instead of answering.
+    pub async fn try_call(&mut self, call: Call) -> Option<Answer> {
+        self.sender.ready().await.ok()?;
+        let request = call.request(self.address);
+        let response = within("an answer", self.sender.send_request(request)).await.ok()?;
+        Some(Answer::read(response).await)
+    }
+
     /// Sends the connection's last request, and waits for the head of its answer.
     pub async fn open(mut self, call: Call) -> Opened {
         let request = call.request(self.address);

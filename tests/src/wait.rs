@@ -28,3 +28,10 @@ pub async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T
     })
     .await
 }
+
+/// Lets time itself pass, where time is what is tested: a bucket that refills, a moment well before it does.
+///
+/// Never to wait for something to happen.
+pub async fn pass(time: Duration) {
+    tokio::time::sleep(time).await;
+}

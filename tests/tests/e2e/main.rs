@@ -6,4 +6,11 @@
     reason = "a helper of a test that fails is a test that fails, and a panic is how a test says so"
 )]
 
+mod streaming;
+mod leaving;
+mod fairness;
+mod draining;
 mod forwarding;
+mod limits;
+mod statuses;
+mod support;

@@ -6,11 +6,14 @@
     reason = "a helper of a test that fails is a test that fails, and a panic is how a test says so"
 )]
 
-mod streaming;
-mod leaving;
-mod fairness;
+mod clients;
 mod draining;
+mod fairness;
 mod forwarding;
+mod headers;
+mod identity;
+mod leaving;
 mod limits;
 mod statuses;
+mod streaming;
 mod support;

@@ -1,0 +1,139 @@
+//! Whose address a request comes from, and who cannot pretend otherwise.
+
+use fairlane_tests::{Answer, Backend, Call, Config, Gateway};
+
+use crate::support::{Told, assert_limited};
+
+/// Two requests an hour for each client address.
+async fn two_each(configure: impl FnOnce(Config) -> Config) -> (Backend, Gateway) {
+    let backend = Backend::start().await;
+    let config = Config::with(&backend).permissive().limit("per_client: { requests_per_hour: 2 }");
+    let gateway = Gateway::start(&configure(config)).await;
+    (backend, gateway)
+}
+
+async fn forwarded(gateway: &Gateway, lines: &[&str]) -> Answer {
+    let call = lines.iter().fold(Call::chat("m"), |call, line| call.header("x-forwarded-for", line));
+    gateway.call(call).await
+}
+
+/// How many of `most` requests pass, the `n`th with the lines that `lines` makes.
+async fn passing(gateway: &Gateway, most: usize, lines: impl Fn(usize) -> Vec<String>) -> usize {
+    let mut passed = 0;
+    for n in 0..most {
+        let lines = lines(n);
+        let lines: Vec<_> = lines.iter().map(String::as_str).collect();
+        let answer = forwarded(gateway, &lines).await;
+        match answer.status {
+            200 => passed += 1,
+            _ => assert_limited(&answer, "client"),
+        }
+    }
+    passed
+}
+
+#[tokio::test]
+async fn what_a_caller_says_of_its_address_is_not_believed() {
+    let (backend, gateway) = two_each(|config| config).await;
+    assert_eq!(passing(&gateway, 20, |n| vec![format!("203.0.113.{n}")]).await, 2);
+    assert_eq!(passing(&gateway, 5, |n| vec![format!("203.0.113.{n}, 127.0.0.1")]).await, 0);
+    let others = ["forwarded", "x-real-ip", "x-client-ip", "cf-connecting-ip", "true-client-ip"];
+    for header in others {
+        let call = Call::chat("m").set(header, "203.0.113.99");
+        assert_limited(&gateway.call(call).await, "client");
+    }
+    assert_eq!(backend.count(), 2);
+    // The control: another real address is another client.
+    assert_eq!(gateway.call(Call::chat("m").from("127.0.0.2")).await.status, 200);
+}
+
+#[tokio::test]
+async fn behind_a_trusted_proxy_the_rightmost_untrusted_address_counts_over_all_lines() {
+    let (_backend, gateway) =
+        two_each(|config| config.server("trusted_proxies: [127.0.0.1, 10.0.0.0/8]")).await;
+    // What stands left of it, the caller may have written itself.
+    assert_eq!(passing(&gateway, 6, |n| vec![format!("198.51.100.{n}, 203.0.113.1")]).await, 2);
+    // The same address over several lines, and behind a further trusted proxy.
+    assert_eq!(passing(&gateway, 3, |n| vec![format!("198.51.100.{n}"), "203.0.113.1".into()]).await, 0);
+    assert_eq!(passing(&gateway, 3, |n| vec!["203.0.113.1".into(), format!("10.1.2.{n}")]).await, 0);
+    assert_eq!(passing(&gateway, 3, |n| vec![format!("203.0.113.1, 10.1.2.{n}, 10.9.9.9")]).await, 0);
+    // The control: other addresses are other clients.
+    assert_eq!(passing(&gateway, 3, |_| vec!["203.0.113.1, 203.0.113.2".into()]).await, 2);
+    assert_eq!(passing(&gateway, 3, |_| vec!["203.0.113.1".into(), "203.0.113.3".into()]).await, 2);
+}
+
+#[tokio::test]
+async fn a_chain_that_ends_in_garbage_buys_nothing() {
+    let (_backend, gateway) = two_each(|config| config.server("trusted_proxies: [127.0.0.1]")).await;
+    // Whatever it counts as, it is one client and not one for each piece of garbage.
+    assert_eq!(passing(&gateway, 9, |n| vec![format!("203.0.113.{n}, garbage-{n}")]).await, 2);
+}
+
+#[tokio::test]
+async fn an_untrusted_peer_is_not_believed_even_where_another_would_be() {
+    let (_backend, gateway) = two_each(|config| config.server("trusted_proxies: [127.0.0.1]")).await;
+    for n in 0..4 {
+        let call = Call::chat("m").from("127.0.0.3").header("x-forwarded-for", &format!("203.0.113.{n}"));
+        assert_eq!(gateway.call(call).await.status, if n < 2 { 200 } else { 429 });
+    }
+}
+
+#[tokio::test]
+async fn ipv6_addresses_of_one_network_are_one_client() {
+    let (_backend, gateway) = two_each(|config| config.server("trusted_proxies: [127.0.0.1]")).await;
+    assert_eq!(passing(&gateway, 6, |n| vec![format!("2001:db8:1:2::{n}")]).await, 2);
+    assert_eq!(passing(&gateway, 3, |n| vec![format!("2001:db8:1:3::{n}")]).await, 2);
+    // An IPv4 address in IPv6 clothes is that IPv4 address.
+    assert_eq!(passing(&gateway, 2, |_| vec!["203.0.113.7".into()]).await, 2);
+    assert_eq!(passing(&gateway, 2, |_| vec!["::ffff:203.0.113.7".into()]).await, 0);
+}
+
+#[tokio::test]
+async fn the_prefixes_are_configurable() {
+    let (_backend, gateway) = two_each(|config| {
+        config.server("trusted_proxies: [127.0.0.1]").server("ipv4_prefix: 24").server("ipv6_prefix: 48")
+    })
+    .await;
+    assert_eq!(passing(&gateway, 4, |n| vec![format!("203.0.113.{n}")]).await, 2);
+    assert_eq!(passing(&gateway, 4, |n| vec![format!("203.0.114.{n}")]).await, 2);
+    assert_eq!(passing(&gateway, 4, |n| vec![format!("2001:db8:1:{n}::1")]).await, 2);
+}
+
+#[tokio::test]
+async fn client_overrides_go_by_the_narrowest_range() {
+    let (_backend, gateway) = two_each(|config| {
+        config.server("trusted_proxies: [127.0.0.1]").limit("per_model: { requests_per_hour: 1000 }")
+    })
+    .await;
+    let told = Told::of(&forwarded(&gateway, &["203.0.113.1"]).await);
+    assert_eq!((told.policy.as_str(), told.limit), ("per-client", 2));
+
+    let backend = Backend::start().await;
+    let config = Config::with(&backend).permissive().server("trusted_proxies: [127.0.0.1]").limit(
+        "per_client: { requests_per_hour: 2, overrides: { 203.0.113.0/24: { requests_per_hour: 3 }, \
+         203.0.113.9: { requests_per_hour: 4 } } }",
+    );
+    let gateway = Gateway::start(&config).await;
+    for (address, limit) in [("198.51.100.1", 2), ("203.0.113.1", 3), ("203.0.113.9", 4)] {
+        assert_eq!(passing(&gateway, 6, |_| vec![address.to_owned()]).await, limit, "{address}");
+    }
+}
+
+#[tokio::test]
+async fn a_whitelisted_address_bypasses_all_limits_and_cannot_be_forged() {
+    let backend = Backend::start().await;
+    let config = Config::with(&backend)
+        .permissive()
+        .rate_limiting("whitelist: [127.0.0.5, 203.0.113.0/24]")
+        .limit("global: { requests_per_hour: 3 }")
+        .limit("per_client: { requests_per_hour: 1 }")
+        .limit("per_model: { requests_per_hour: 2 }");
+    let gateway = Gateway::start(&config).await;
+    for _ in 0..10 {
+        let answer = gateway.call(Call::chat("m").from("127.0.0.5")).await;
+        assert_eq!((answer.status, answer.header("ratelimit")), (200, ""), "it met no bucket");
+    }
+    let forged = || Call::chat("m").set("x-forwarded-for", "203.0.113.1");
+    assert_eq!(gateway.call(forged()).await.status, 200);
+    assert_limited(&gateway.call(forged()).await, "client");
+}

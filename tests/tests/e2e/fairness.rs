@@ -43,24 +43,31 @@ impl Load {
             let gateway = Arc::clone(&self.gateway);
             self.tasks.spawn(async move {
                 let mut wire = gateway.client().connect(None).await;
-                loop {
-                    _ = wire.call(call(tenant)).await;
-                }
+                while wire.try_call(call(tenant)).await.is_some() {}
             });
         }
     }
 
-    /// Sends a tenant's requests at a steady rate, whatever becomes of them.
+    /// Sends a tenant's requests at a steady rate, whatever becomes of them, on as few connections as that takes.
     fn flood(&mut self, tenant: &'static str, per_second: u32) {
         let gateway = Arc::clone(&self.gateway);
         self.tasks.spawn(async move {
             let mut ticks = interval(Duration::from_secs(1) / per_second);
-            let mut sent = JoinSet::new();
+            let (mut idle, mut busy) = (Vec::new(), JoinSet::new());
             loop {
                 ticks.tick().await;
+                while let Some(answered) = busy.try_join_next() {
+                    idle.extend(answered.ok().flatten());
+                }
+                let wire = idle.pop();
                 let gateway = Arc::clone(&gateway);
-                sent.spawn(async move { gateway.call(call(tenant)).await });
-                while sent.try_join_next().is_some() {}
+                busy.spawn(async move {
+                    let mut wire = match wire {
+                        Some(wire) => wire,
+                        None => gateway.client().connect(None).await,
+                    };
+                    wire.try_call(call(tenant)).await.map(|_| wire)
+                });
             }
         });
     }

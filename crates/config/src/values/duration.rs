@@ -12,7 +12,7 @@ pub(crate) const PATTERN: &str =
     "^([1-9][0-9]{0,3}h)?([1-9][0-9]{0,5}m)?([1-9][0-9]{0,7}s)?([1-9][0-9]{0,10}ms)?$";
 
 /// Milliseconds per unit and the digits allowed, in the order in which units must follow each other.
-const UNITS: [(&str, u64, usize); 4] = [("h", 3_600_000, 4), ("m", 60_000, 6), ("s", 1000, 8), ("ms", 1, 11)];
+const UNITS: [(&str, u64, u32); 4] = [("h", 3_600_000, 4), ("m", 60_000, 6), ("s", 1000, 8), ("ms", 1, 11)];
 
 /// Reads a positive duration such as `30s`, `200ms` or `1m30s`.
 ///
@@ -35,7 +35,11 @@ pub fn parse_duration(text: &str) -> Result<Duration, ValueError> {
         let (unit, tail) = tail.split_at(unit_len);
         let index = UNITS.iter().position(|(name, ..)| *name == unit).ok_or_else(problem)?;
         let (_, factor, most_digits) = UNITS[index];
-        if index < next_unit || number.is_empty() || number.starts_with('0') || number.len() > most_digits {
+        if index < next_unit
+            || number.is_empty()
+            || number.starts_with('0')
+            || number.len() > most_digits as usize
+        {
             return Err(problem());
         }
         millis += number.parse::<u64>().map_err(|_| problem())? * factor;
@@ -50,19 +54,20 @@ pub fn parse_duration(text: &str) -> Result<Duration, ValueError> {
 pub fn format_duration(duration: Duration) -> String {
     let mut millis = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
     // A plain number of seconds reads better than minutes and seconds: 90s, not 1m30s.
-    let units: &[(&str, u64)] = if millis % 1000 == 0 && millis % 60_000 != 0 {
-        &[("s", 1000)]
-    } else {
-        &[("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)]
-    };
+    let only_seconds = millis.is_multiple_of(1000) && !millis.is_multiple_of(60_000);
     let mut text = String::new();
-    for (unit, factor) in units {
-        let amount = millis / factor;
+    for (unit, factor, most_digits) in UNITS {
+        let most = 10u64.pow(most_digits) - 1;
+        if only_seconds && factor > 1000 && millis / 1000 < 100_000 {
+            continue;
+        }
+        // What is beyond the digits of one unit is left to the next.
+        let amount = (millis / factor).min(most);
         if amount > 0 {
             // Writing to a string cannot fail.
             let _ok = write!(text, "{amount}{unit}");
         }
-        millis %= factor;
+        millis -= amount * factor;
     }
     text
 }

@@ -47,17 +47,6 @@ impl ModelPattern {
             (Some(a), Some(b)) => a.starts_with(b) || b.starts_with(a),
         }
     }
-
-    /// Picks the most specific of those that match: the exact name before any pattern, then the longest.
-    pub fn most_specific<'a, T>(
-        candidates: impl IntoIterator<Item = (&'a Self, T)>,
-        model: &str,
-    ) -> Option<(&'a Self, T)> {
-        candidates
-            .into_iter()
-            .filter(|(pattern, _)| pattern.matches(model))
-            .max_by_key(|(pattern, _)| (pattern.prefix().is_none(), pattern.as_str().len()))
-    }
 }
 
 impl FromStr for ModelPattern {

@@ -6,6 +6,8 @@
     reason = "a helper of a test that fails is a test that fails, and a panic is how a test says so"
 )]
 
+mod backends;
+mod capacity;
 mod clients;
 mod draining;
 mod fairness;
@@ -14,6 +16,7 @@ mod headers;
 mod identity;
 mod leaving;
 mod limits;
+mod queue;
 mod statuses;
 mod streaming;
 mod support;

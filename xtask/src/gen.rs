@@ -48,3 +48,11 @@ pub(crate) fn run(check: bool) -> anyhow::Result<()> {
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().map_or_else(PathBuf::new, Path::to_owned)
 }
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_generated_files_are_up_to_date() {
+        super::run(true).unwrap();
+    }
+}

@@ -140,3 +140,64 @@ fn defaults_are_as_documented() {
     });
     assert_eq!(effective, expected);
 }
+
+/// Keys that an example cannot show in effect: a certificate would have to be there.
+const NOT_SHOWN: [&str; 1] = ["ca_file"];
+
+/// Sections whose values are samples.
+const SAMPLES: [&str; 6] = ["backends", "tiers", "keys", "limits", "weights", "enabled"];
+
+/// All values of an example at a place of the schema: a list or a map of sections may have several.
+fn shown<'a>(values: &[&'a Value], key: &str) -> Vec<&'a Value> {
+    values.iter().filter_map(|value| value.get(key)).collect()
+}
+
+fn compare_with_defaults(schema: &Value, values: &[&Value], is_sample: bool, path: &str) {
+    for (key, property) in schema["properties"].as_object().into_iter().flatten() {
+        let path = format!("{path}.{key}");
+        let is_sample = is_sample || SAMPLES.contains(&key.as_str());
+        let here = shown(values, key);
+        assert!(!here.is_empty() || NOT_SHOWN.contains(&key.as_str()), "full.yaml does not show {path}");
+        if let Some(default) = property.get("default").filter(|_| !is_sample) {
+            // `3m` and `180s` are one duration.
+            let same = |value: &Value| match (value.as_str(), default.as_str()) {
+                (Some(value), Some(default)) => {
+                    value == default
+                        || fairlane_config::parse_duration(value)
+                            .is_ok_and(|d| fairlane_config::parse_duration(default) == Ok(d))
+                }
+                _ => value == default,
+            };
+            assert!(
+                here.iter().all(|value| same(value)),
+                "full.yaml shows {path} as {here:?}, by default {default}"
+            );
+        }
+        compare_with_defaults(property, &here, is_sample, &path);
+        let items: Vec<&Value> = here.iter().flat_map(|list| list.as_array().into_iter().flatten()).collect();
+        compare_with_defaults(&property["items"], &items, is_sample, &path);
+        let entries: Vec<&Value> =
+            here.iter().flat_map(|map| map.as_object().into_iter().flat_map(|map| map.values())).collect();
+        compare_with_defaults(&property["additionalProperties"], &entries, is_sample, &path);
+    }
+}
+
+#[test]
+fn the_full_example_shows_every_key_with_its_default() {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/full.yaml");
+    let mut schema = schema();
+    // Of the limits it is enough that each key is shown somewhere.
+    let limits = schema.pointer_mut("/properties/rate_limiting/properties/limits/properties").unwrap();
+    for limit in limits.as_object_mut().unwrap().values_mut() {
+        limit.as_object_mut().unwrap().remove("properties");
+    }
+    let key = schema.pointer_mut("/properties/api_keys/properties/keys/items/properties/rate_limit").unwrap();
+    key.as_object_mut().unwrap().remove("properties");
+    let example = support::independent(&path);
+    compare_with_defaults(&schema, &[&example], false, "");
+    let text = std::fs::read_to_string(path).unwrap();
+    for key in ["second", "minute", "hour", "day"].map(|period| format!("requests_per_{period}:")) {
+        assert!(text.contains(&key), "full.yaml does not show {key}");
+    }
+    assert!(text.contains("burst_capacity:") && text.contains("overrides:") && text.contains("ca_file:"));
+}

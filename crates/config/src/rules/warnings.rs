@@ -72,7 +72,19 @@ impl Watch<'_> {
                 self.warn(limits.key(&entry.key), "this limits nothing", "give a rate, or remove it");
             }
         }
-        if limiting.enabled && given.is_empty() {
+        let with_own_limit = self.config.api_keys.keys.iter().position(|key| key.rate_limit.is_some());
+        let enabled = KeyPath::of("rate_limiting.enabled");
+        if let Some(n) = with_own_limit
+            && !limiting.enabled
+            && self.root.find(&enabled).is_none()
+        {
+            self.warn(
+                KeyPath::of("api_keys.keys").index(n).key("rate_limit"),
+                "rate limiting is off without `rate_limiting.limits`, so this limits nothing",
+                "set `rate_limiting.enabled` to true",
+            );
+        }
+        if limiting.enabled && given.is_empty() && with_own_limit.is_none() {
             self.warn(
                 KeyPath::of("rate_limiting.enabled"),
                 "there is no limit",
@@ -88,7 +100,7 @@ impl Watch<'_> {
             );
         } else if limiting.fair_queuing.enabled
             && !limiting.limits.has_identity_limit()
-            && self.config.api_keys.keys.iter().all(|key| key.rate_limit.is_none())
+            && with_own_limit.is_none()
         {
             self.warn(
                 queuing,

@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, collections::HashMap};
 
-use saphyr_parser::{Event, Marker, Parser, ScalarStyle, Tag};
+use saphyr_parser::{Event, Marker, Parser, ScalarStyle, ScanError, Tag};
 use serde_json::Number;
 
 use super::{Entries, Entry, MOST_DEPTH, Node, Parsed, Value, number, syntax, too_deep};
@@ -15,8 +15,7 @@ pub(super) fn parse(text: &str) -> Result<Parsed, Diagnostic> {
     let mut builder = Builder::default();
     let mut parser = Parser::new_from_str(text);
     while let Some(event) = parser.next_event() {
-        let (event, span) =
-            event.map_err(|error| syntax(error.info().to_owned()).at(position(error.marker())))?;
+        let (event, span) = event.map_err(|error| scan_error(&error, text))?;
         builder.take(event, position(&span.start)).map_err(|problem| {
             let at = problem.position.unwrap_or_else(|| position(&span.start));
             problem.at(at)
@@ -24,6 +23,18 @@ pub(super) fn parse(text: &str) -> Result<Parsed, Diagnostic> {
     }
     let root = builder.root.unwrap_or_else(|| Node::new(Position { line: 1, column: 1 }, Value::Null));
     Ok(Parsed { root, problems: builder.problems })
+}
+
+fn scan_error(error: &ScanError, text: &str) -> Diagnostic {
+    let at = position(error.marker());
+    let problem = syntax(error.info().to_owned()).at(at);
+    // In flow style the `{` of a variable opens a map: a slip that the bare message does not lead to.
+    let before = || text.lines().nth(at.line - 1)?.chars().nth(at.column.checked_sub(2)?);
+    if before() == Some('$') {
+        problem.help("inside `{ }` and `[ ]` a string with a variable is put in quotes: \"${NAME}\"")
+    } else {
+        problem
+    }
 }
 
 fn position(marker: &Marker) -> Position {

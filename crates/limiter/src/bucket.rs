@@ -133,6 +133,12 @@ impl Bucket {
         self.grains_at(now) >= capacity_grains(self.quota)
     }
 
+    /// When it will be full, if nobody takes from it.
+    #[must_use]
+    pub fn full_at(&self) -> Timestamp {
+        self.at.saturating_add(self.wait_until(capacity_grains(self.quota), self.at))
+    }
+
     /// The time after `now` from which on it [holds](Self::holds) `cost`, if nobody else takes from it: zero if it
     /// does, else exact, rounded up to a microsecond. Beyond some 142 years it is cut off.
     ///
@@ -221,4 +227,87 @@ const fn capacity_grains(quota: Quota) -> i128 {
 #[inline]
 fn later(one: Timestamp, other: Timestamp) -> Timestamp {
     one.max(other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn at(micros: u64) -> Timestamp {
+        Timestamp::from_micros(micros)
+    }
+
+    fn quota(capacity: u64, refill: u64, period: Duration) -> Quota {
+        Quota::new(capacity, refill, period).unwrap()
+    }
+
+    #[test]
+    fn a_refill_of_three_per_second_is_exact_at_every_third() {
+        let bucket = Bucket::full(quota(3, 3, SECOND), at(0)).take(3);
+        for (micros, remaining, until_next) in
+            [(0, 0, 333_334), (333_333, 0, 1), (333_334, 1, 333_333), (666_666, 1, 1), (666_667, 2, 333_333)]
+        {
+            let balance = Bucket::observe(Some(bucket), bucket.quota(), at(micros)).balance(at(micros));
+            assert_eq!(
+                (balance.remaining, balance.until_next.as_micros()),
+                (remaining, until_next),
+                "at {micros}"
+            );
+        }
+        assert!(bucket.is_full(at(1_000_000)) && !bucket.is_full(at(999_999)));
+        assert_eq!(bucket.full_at(), at(1_000_000));
+    }
+
+    #[test]
+    fn a_full_bucket_waits_for_nothing() {
+        let balance = Bucket::full(quota(7, 1, SECOND), at(5)).balance(at(5));
+        assert_eq!(balance, Balance { remaining: 7, until_next: Duration::ZERO, until_full: Duration::ZERO });
+    }
+
+    #[test]
+    fn a_debt_is_rounded_away_from_zero_and_told_to_the_next_unit() {
+        let bucket = Bucket::full(quota(1, 1, SECOND), at(0)).settle(-3);
+        let later = Bucket::observe(Some(bucket), bucket.quota(), at(250_000));
+        let balance = later.balance(at(250_000));
+        assert_eq!((balance.remaining, balance.until_next.as_micros()), (-2, 750_000));
+        assert!(!later.holds(0), "nothing can be taken from a debt");
+    }
+
+    #[test]
+    fn a_debt_has_a_floor_and_a_wait_an_end() {
+        let bucket =
+            Bucket::full(quota(1, 1, Duration::from_secs(86_400)), at(0)).settle(i64::MIN).settle(i64::MIN);
+        let balance = bucket.balance(at(0));
+        assert_eq!(i128::from(balance.remaining), -MAX_DEBT);
+        assert_eq!(balance.until_full, Duration::from_micros(LONGEST_WAIT_MICROS));
+    }
+
+    #[test]
+    fn a_clock_that_has_stepped_back_must_first_return() {
+        let bucket = Bucket::full(quota(1, 1, SECOND), at(5_000_000)).take(1);
+        assert_eq!(bucket.wait_for(1, at(3_000_000)), 3 * SECOND);
+        assert_eq!(Bucket::observe(Some(bucket), bucket.quota(), at(3_000_000)), bucket);
+    }
+
+    #[test]
+    fn a_changed_quota_keeps_the_content_and_an_unchanged_one_adds_nothing() {
+        let (slow, fast) = (quota(10, 1, SECOND), quota(100, 50, SECOND));
+        let bucket = Bucket::full(slow, at(0)).take(8);
+        let raised = Bucket::observe(Some(bucket), fast, at(1_500_000));
+        assert_eq!(raised.balance(at(1_500_000)).remaining, 3);
+        assert_eq!(raised.balance(at(1_500_000)).until_next.as_micros(), 10_000, "half a unit is kept");
+        assert_eq!(Bucket::observe(Some(raised), fast, at(1_500_000)), raised);
+        let lowered = Bucket::observe(Some(raised), quota(2, 1, SECOND), at(1_500_000));
+        assert_eq!(lowered.balance(at(1_500_000)).remaining, 2);
+    }
+
+    #[test]
+    fn full_is_forgotten_unless_it_is_kept() {
+        let (small, large) = (quota(1, 1, SECOND), quota(100, 1, SECOND));
+        let bucket = Bucket::full(small, at(0)).take(1);
+        assert_eq!(Bucket::observe(Some(bucket), large, at(1_000_000)).balance(at(1_000_000)).remaining, 100);
+        assert_eq!(bucket.keep(large, at(1_000_000)).balance(at(1_000_000)).remaining, 1);
+    }
 }

@@ -12,6 +12,9 @@ impl Timestamp {
     /// The clock's origin.
     pub const ZERO: Self = Self(0);
 
+    /// The end of time.
+    pub(crate) const NEVER: Self = Self(u64::MAX);
+
     /// The point this many microseconds after the origin.
     #[must_use]
     pub const fn from_micros(micros: u64) -> Self {

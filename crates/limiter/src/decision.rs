@@ -263,3 +263,52 @@ fn exceeding(charges: &[Charge], totals: &[u64]) -> Impossible {
         .collect();
     Impossible { exceeding }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{BucketKey, Dimension, Quota};
+
+    fn charge(digest: u128, capacity: u64, cost: u64) -> Charge {
+        let quota = Quota::per_second(1).unwrap().with_capacity(capacity).unwrap();
+        Charge::new(BucketKey::new(Dimension::new(0), digest), quota, cost)
+    }
+
+    fn check(charges: &[Charge], expected: Result<&[u64], &[usize]>) {
+        let totals = totals(charges);
+        assert_eq!(totals.as_deref().map_err(Impossible::exceeding), expected, "{charges:?}");
+    }
+
+    #[test]
+    fn charges_on_one_bucket_have_their_total() {
+        check(&[], Ok(&[]));
+        check(&[charge(1, 9, 2), charge(2, 9, 3)], Ok(&[2, 3]));
+        check(&[charge(1, 9, 2), charge(2, 9, 3), charge(1, 9, 4)], Ok(&[6, 3, 6]));
+        check(&[charge(1, 9, 1), charge(1, 9, 2), charge(1, 9, 3)], Ok(&[6, 6, 6]));
+    }
+
+    #[test]
+    fn a_total_beyond_the_capacity_of_the_first_is_impossible() {
+        check(&[charge(1, 9, 10), charge(2, 9, 9)], Err(&[0]));
+        check(&[charge(1, 9, 5), charge(2, 9, 9), charge(1, 9, 5)], Err(&[0, 2]));
+        check(&[charge(1, 9, 5), charge(1, 100, 5)], Err(&[0, 1]));
+        check(&[charge(1, 100, 5), charge(1, 9, 5)], Ok(&[10, 10]));
+        check(&[charge(1, 9, u64::MAX), charge(1, 9, u64::MAX)], Err(&[0, 1]));
+    }
+
+    #[test]
+    fn a_denial_tells_all_levels_and_the_latest_wait() {
+        let buckets = |left: [u64; 3]| -> PerCharge<Bucket> {
+            let full = Bucket::full(charge(1, 9, 0).quota, Timestamp::ZERO);
+            left.iter().map(|left| full.take(9 - left)).collect()
+        };
+        let costs = [3, 2, 9];
+        let decision = Decision::judge(Timestamp::ZERO, buckets([1, 2, 3]), |index| costs[index]);
+        let denied = decision.denied().unwrap();
+        let refusals: Vec<_> = denied.refusals().map(|one| (one.index, one.retry_after.as_secs())).collect();
+        assert_eq!(refusals, [(0, 2), (2, 6)]);
+        assert_eq!(denied.retry_after().as_secs(), 6);
+        assert_eq!(denied.balances().iter().map(|one| one.remaining).collect::<Vec<_>>(), [1, 2, 3]);
+        assert!(Decision::judge(Timestamp::ZERO, buckets([3, 2, 9]), |index| costs[index]).is_granted());
+    }
+}

@@ -3,6 +3,8 @@
 mod bucket;
 mod charge;
 mod clock;
+#[cfg(feature = "test-util")]
+pub mod conformance;
 mod decision;
 mod key;
 mod memory;

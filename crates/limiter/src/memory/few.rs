@@ -112,19 +112,25 @@ impl Buckets {
             Decision::Impossible(_) => return None,
         };
         for (place, bucket) in places.iter().zip(became) {
-            let stored = match *place {
-                Place::Entry { shard, index } => &mut shards[shard].as_deref_mut()?.get_mut(index)?.bucket,
-                Place::Slot { slot } => {
-                    let stored = slots[slot].as_deref_mut()?;
-                    if taken || stored.is_some() {
-                        stored.get_or_insert(*bucket)
-                    } else {
-                        continue;
+            match *place {
+                Place::Entry { shard, index } => {
+                    let shard = shards[shard].as_deref_mut()?;
+                    let number = shard.number();
+                    let entry = shard.get_mut(index)?;
+                    let changed = entry.bucket.quota() != bucket.quota();
+                    if taken || changed {
+                        entry.bucket = *bucket;
+                    }
+                    if changed {
+                        self.room.expect_full(number, bucket.full_at());
                     }
                 }
-            };
-            if taken || stored.quota() != bucket.quota() {
-                *stored = *bucket;
+                Place::Slot { slot } => {
+                    let stored = slots[slot].as_deref_mut()?;
+                    if taken || stored.is_some_and(|last| last.quota() != bucket.quota()) {
+                        *stored = Some(*bucket);
+                    }
+                }
             }
         }
         for shard in shards[..held].iter_mut().flatten() {

@@ -9,7 +9,6 @@ mod slots;
 mod transaction;
 
 use std::fmt;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
@@ -32,7 +31,7 @@ use crate::{
 const SHARD_POSITIONS: usize = 4_096;
 
 /// Positions looked at by a sweep that no insertion causes.
-const STEPS_WHEN_QUIET: usize = 4;
+const STEPS_WHEN_QUIET: usize = 8;
 
 /// Fewer shards than this are not enough for many threads.
 const MIN_SHARDS: usize = 64;
@@ -41,7 +40,7 @@ const MIN_SHARDS: usize = 64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryLimits {
     /// Buckets that are not full and so cannot be forgotten; at least 1. Default 1,000,000, which takes some
-    /// 80 MB. Beyond it, new identities share one overflow bucket per dimension.
+    /// 84 MB. Beyond it, new identities share one overflow bucket per dimension.
     pub max_buckets: usize,
     /// Buckets that can be [pinned](MemoryStore::pin), for as long as the store lives. Default 1,024. They count
     /// as buckets, too.
@@ -118,8 +117,6 @@ struct Buckets {
     shards: Box<[CachePadded<Mutex<Shard>>]>,
     slots: Slots,
     room: Room,
-    /// The shard in which room is looked for next.
-    hand: CachePadded<AtomicUsize>,
 }
 
 impl<C: Clock> MemoryStore<C> {
@@ -210,10 +207,11 @@ impl Buckets {
         Self {
             hasher: KeyHasher::new(),
             shard_count,
-            shards: (0..shard_count).map(|_| CachePadded::default()).collect(),
+            shards: (0..shard_count as usize)
+                .map(|number| CachePadded::new(Mutex::new(Shard::new(number))))
+                .collect(),
             slots: Slots::new(limits.max_pinned),
-            room: Room::new(max_buckets),
-            hand: CachePadded::new(AtomicUsize::new(0)),
+            room: Room::new(max_buckets, shard_count as usize),
         }
     }
 
@@ -237,10 +235,14 @@ impl Buckets {
             let mut shard = lock(&self.shards[shard_of(hash, self.shard_count) as usize]);
             if let Some(entry) = shard.find_mut(hash, key).filter(|entry| entry.pin.is_none()) {
                 let bucket = Bucket::observe(Some(entry.bucket), *quota, now);
+                let changed = entry.bucket.quota() != *quota;
                 if bucket.holds(*cost) {
                     entry.bucket = bucket.take(*cost);
-                } else if entry.bucket.quota() != *quota {
+                } else if changed {
                     entry.bucket = bucket;
+                }
+                if changed {
+                    self.room.expect_full(shard.number(), bucket.full_at());
                 }
                 self.sweep_if_due(&mut shard, now);
                 drop(shard);
@@ -294,19 +296,26 @@ impl Buckets {
     #[inline]
     fn sweep_if_due(&self, shard: &mut Shard, now: Timestamp) {
         if shard.sweep_is_due() {
-            self.sweep_quietly(shard, now);
+            self.sweep_a_little(shard, now);
+            // A shard that nobody asks has its turn, too. Whoever holds it can do it himself.
+            if let Some(mut other) = self.shards[self.room.turn()].try_lock() {
+                self.sweep_a_little(&mut other, now);
+            }
         }
     }
 
     #[cold]
-    fn sweep_quietly(&self, shard: &mut Shard, now: Timestamp) {
+    fn sweep_a_little(&self, shard: &mut Shard, now: Timestamp) {
         self.room.forget(shard.sweep(STEPS_WHEN_QUIET, now, |_| false));
         shard.shrink(&self.hasher);
     }
 
-    fn next_shard(&self) -> &Mutex<Shard> {
-        let next = self.hand.fetch_add(1, Ordering::Relaxed) % self.shards.len();
-        &self.shards[next]
+    /// Forgets all full buckets of a shard, and learns when to come again. Returns how many.
+    fn sweep_all(&self, shard: &mut Shard, now: Timestamp, in_use: impl Fn(usize) -> bool) -> usize {
+        let (forgotten, next) = shard.sweep_all(now, in_use);
+        self.room.expect_next(shard.number(), next);
+        self.room.forget(forgotten);
+        forgotten
     }
 
     fn pin(&self, key: BucketKey) -> BucketKey {
@@ -332,11 +341,11 @@ impl Buckets {
 }
 
 /// How many shards make the table of each nearly, but not quite, full when the store is at its bound: then a
-/// bucket costs some 80 bytes, and few tables are forced by chance to double.
+/// bucket costs some 83 bytes, and few tables are forced by chance to double.
 fn shard_count(max_buckets: usize) -> u32 {
     let mut positions = SHARD_POSITIONS;
-    let count = |positions: usize| max_buckets.div_ceil(positions / 16 * 13);
-    while count(positions) < MIN_SHARDS && positions > 16 {
+    let count = |positions: usize| max_buckets.div_ceil(positions / 32 * 25);
+    while count(positions) < MIN_SHARDS && positions > 32 {
         positions /= 2;
     }
     u32::try_from(count(positions)).unwrap_or(u32::MAX)

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crossbeam_utils::CachePadded;
 
-use crate::Dimension;
+use crate::{Dimension, Timestamp};
 
 /// Room for a bounded number of buckets. Touched only where a bucket is made or forgotten.
 #[derive(Debug)]
@@ -13,12 +13,23 @@ pub(super) struct Room {
     max: usize,
     forgotten: AtomicU64,
     overflowed: Box<[AtomicU64]>,
+    /// For each shard, a time before which none of its buckets is full. Taking from a bucket only makes that later,
+    /// so most calls need not touch it. In one array, because all of them are looked through for a shard with room.
+    earliest: Box<[AtomicU64]>,
+    /// Whose turn is next.
+    hand: CachePadded<AtomicUsize>,
 }
 
 impl Room {
-    pub(super) fn new(max: usize) -> Self {
-        let overflowed = (0..=u8::MAX).map(|_| AtomicU64::new(0)).collect();
-        Self { live: CachePadded::new(AtomicUsize::new(0)), max, forgotten: AtomicU64::new(0), overflowed }
+    pub(super) fn new(max: usize, shards: usize) -> Self {
+        Self {
+            live: CachePadded::new(AtomicUsize::new(0)),
+            max,
+            forgotten: AtomicU64::new(0),
+            overflowed: (0..=u8::MAX).map(|_| AtomicU64::new(0)).collect(),
+            earliest: (0..shards).map(|_| AtomicU64::new(u64::MAX)).collect(),
+            hand: CachePadded::new(AtomicUsize::new(0)),
+        }
     }
 
     /// Takes a place, if there is one. Exact: the bound is never passed, not even for a moment.
@@ -38,6 +49,28 @@ impl Room {
             self.live.fetch_sub(count, Ordering::Relaxed);
             self.forgotten.fetch_add(count as u64, Ordering::Relaxed);
         }
+    }
+
+    /// Records when a bucket that was added to a shard, or may be full earlier than before, will be.
+    pub(super) fn expect_full(&self, shard: usize, at: Timestamp) {
+        self.earliest[shard].fetch_min(at.as_micros(), Ordering::Relaxed);
+    }
+
+    /// Records, under the lock of a shard that has just been looked through, when the next of its buckets is full.
+    pub(super) fn expect_next(&self, shard: usize, at: Timestamp) {
+        self.earliest[shard].store(at.as_micros(), Ordering::Relaxed);
+    }
+
+    /// The shard whose turn it is to be looked at, one after the other.
+    pub(super) fn turn(&self) -> usize {
+        self.hand.fetch_add(1, Ordering::Relaxed) % self.earliest.len()
+    }
+
+    /// The shards in which a bucket may be full at `now`, each search beginning elsewhere.
+    pub(super) fn candidates(&self, now: Timestamp) -> impl Iterator<Item = usize> + '_ {
+        let start = self.turn();
+        let shards = (start..self.earliest.len()).chain(0..start);
+        shards.filter(move |shard| self.earliest[*shard].load(Ordering::Relaxed) <= now.as_micros())
     }
 
     pub(super) fn count_overflow(&self, dimension: Dimension) {

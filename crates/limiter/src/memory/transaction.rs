@@ -18,8 +18,8 @@ use crate::{BucketKey, Charge, Quota, Settlement, Timestamp};
 /// Positions the sweep looks at with every bucket that is added, so that it outruns them.
 const STEPS_PER_INSERTION: usize = 4;
 
-/// Positions looked at, here and once more elsewhere, for the sake of one bucket that finds no room.
-const STEPS_WITHOUT_ROOM: usize = 16;
+/// Positions looked at for the sake of one bucket that finds no room: some tenths of a millisecond.
+const POSITIONS_WITHOUT_ROOM: usize = 24_576;
 
 /// Something that names a bucket and the quota that holds for it.
 pub(super) trait Item {
@@ -122,6 +122,7 @@ impl<'a, T: Item> Transaction<'a, T> {
         for (place, bucket) in self.places.iter().zip(changed) {
             match *place {
                 Place::Entry { shard, index } => {
+                    self.buckets.room.expect_full(self.shards[shard].number(), bucket.full_at());
                     if let Some(entry) = self.shards[shard].get_mut(index) {
                         entry.bucket = *bucket;
                     }
@@ -145,10 +146,12 @@ impl<'a, T: Item> Transaction<'a, T> {
         for (place, bucket) in self.places.iter().zip(observed) {
             match *place {
                 Place::Entry { shard, index } => {
+                    let number = self.shards[shard].number();
                     if let Some(entry) = self.shards[shard].get_mut(index)
                         && entry.bucket.quota() != bucket.quota()
                     {
                         entry.bucket = *bucket;
+                        self.buckets.room.expect_full(number, bucket.full_at());
                     }
                 }
                 Place::Slot { slot, .. } => {
@@ -243,11 +246,11 @@ impl<'a, T: Item> Transaction<'a, T> {
         slots: &mut PerCharge<(Rank, usize, &'a Slot)>,
     ) {
         let room = &self.buckets.room;
-        let fits = match intent {
-            Intent::Write => room.reserve() || (self.make_room(shard) && room.reserve()),
-            Intent::Look => room.has_place() || (self.make_room(shard) && room.has_place()),
+        let fits = || match intent {
+            Intent::Write => room.reserve(),
+            Intent::Look => room.has_place(),
         };
-        if fits {
+        if fits() || self.make_room(fits) {
             self.places[at] = Place::Absent { shard, hash, reserved: intent == Intent::Write };
             return;
         }
@@ -259,24 +262,36 @@ impl<'a, T: Item> Transaction<'a, T> {
         slots.push((rank, at, slot));
     }
 
-    /// Forgets some full buckets, here or in whichever shard is next and free. Whether any was.
-    fn make_room(&mut self, shard: usize) -> bool {
-        let now = self.now;
-        let places = &self.places;
-        let in_use = |index| {
-            places.iter().any(
-                |place| matches!(*place, Place::Entry { shard: s, index: i } if s == shard && i == index),
-            )
-        };
-        let mut forgotten = self.shards[shard].sweep(STEPS_WITHOUT_ROOM, now, in_use);
-        if forgotten == 0 {
-            // Never waits: shards held by this very call are just passed over.
-            if let Some(mut other) = self.buckets.next_shard().try_lock() {
-                forgotten = other.sweep(STEPS_WITHOUT_ROOM, now, |_| false);
+    /// Looks for full buckets wherever there may be some, until `fits`. Whether it does.
+    ///
+    /// Finds one if there is one, except in shards that others hold, and unless it has been misled too often: a
+    /// shard's bound may be out of date, which looking through it puts right.
+    fn make_room(&mut self, fits: impl Fn() -> bool) -> bool {
+        let (buckets, now) = (self.buckets, self.now);
+        let mut positions = 0;
+        for number in buckets.room.candidates(now) {
+            let forgotten = if let Some(held) = self.shards.iter().position(|held| held.number() == number) {
+                let places = &self.places;
+                let in_use = |position| {
+                    let is = |place: &Place| matches!(*place, Place::Entry { shard, index } if (shard, index) == (held, position));
+                    places.iter().any(is)
+                };
+                positions += self.shards[held].positions();
+                buckets.sweep_all(&mut self.shards[held], now, in_use)
+            } else if let Some(mut other) = buckets.shards[number].try_lock() {
+                positions += other.positions();
+                buckets.sweep_all(&mut other, now, |_| false)
+            } else {
+                continue;
+            };
+            if forgotten > 0 && fits() {
+                return true;
+            }
+            if positions >= POSITIONS_WITHOUT_ROOM {
+                return false;
             }
         }
-        self.buckets.room.forget(forgotten);
-        forgotten > 0
+        false
     }
 
     #[cold]
@@ -289,6 +304,7 @@ impl<'a, T: Item> Transaction<'a, T> {
                 continue;
             }
             let shard = &mut *shards[shard];
+            buckets.room.expect_full(shard.number(), bucket.full_at());
             buckets.room.forget(shard.sweep(STEPS_PER_INSERTION, *now, |_| false));
             shard.insert(hash, Entry::new(item.key(), *bucket), &buckets.hasher);
         }

@@ -59,7 +59,7 @@ async fn answer(axum::Extension(permit): axum::Extension<Permit>) -> &'static st
 
 fn admission() -> Result<AdmissionLayer<impl Fn(&mut Request) -> Ask + Clone>, AnyError> {
     let clock = TokioClock::start();
-    let telemetry = Arc::new(Telemetry::new("user", Reason::ALL.map(Reason::as_str), ["/"])?);
+    let telemetry = Arc::new(Telemetry::new("user", Reason::ALL.map(Reason::as_str), ["/"]));
     let store = MemoryStore::new(MemoryLimits::default(), clock);
     let limiter = Arc::new(Limiter::new(store, Arc::clone(&telemetry)));
     let queue = QueueSettings {

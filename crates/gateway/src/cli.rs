@@ -12,7 +12,10 @@ use fairlane_config::{
     Loader, Overrides, ProcessEnvironment, Report, Validated, discover, format_duration,
     model::{Log, LogFormat, LogLevel},
 };
-use fairlane_gateway::gateway::{Cut, Gateway};
+use fairlane_gateway::{
+    gateway::{Cut, Gateway},
+    telemetry::Exporter,
+};
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
     sync::oneshot,
@@ -172,17 +175,18 @@ fn serve(given: Option<&Path>, overrides: Overrides) -> Exit {
         Err(error) => return fail(&error),
     };
     let served = runtime.block_on(async {
-        let gateway = Gateway::bind(&config).map_err(|error| fail(&error))?;
+        let exporter = Exporter::install().map_err(|error| fail(&error))?;
+        let gateway = Gateway::bind(&config, exporter).map_err(|error| fail(&error))?;
         let mut signals = Signals::listen().map_err(|error| fail(&error))?;
         announce(&gateway);
         let (stop, stopped) = oneshot::channel::<()>();
         let serving = gateway.serve(async { stopped.await.unwrap_or(()) });
         let impatience = async {
-            let name = signals.to_stop().await;
+            let name = signals.asked_to_stop().await;
             let bound = format_duration(config.server.drain_timeout);
             tracing::info!("{name}: draining for at most {bound}");
             _ = stop.send(());
-            signals.to_stop().await
+            signals.asked_to_stop().await
         };
         tokio::select! {
             cut = serving => Ok(cut),
@@ -235,7 +239,7 @@ impl Signals {
     }
 
     /// Waits for one that asks to stop, and tells its name.
-    async fn to_stop(&mut self) -> &'static str {
+    async fn asked_to_stop(&mut self) -> &'static str {
         loop {
             tokio::select! {
                 _ = self.terminate.recv() => return "SIGTERM",

@@ -87,22 +87,16 @@ async fn forward(
         body,
         model: understood.reading.model.as_deref(),
         stream: understood.reading.stream,
+        dialect: understood.dialect,
         arrived: understood.arrived,
         request_id: Some(understood.id),
         peer: Some(understood.client),
         tokens: 0,
     };
-    match proxy.forward(outbound).await {
-        Ok(forwarded) => {
-            permit.keep_charges();
-            Ok(forwarded.response)
-        }
-        Err(error) => {
-            if error.reached_backend() {
-                permit.keep_charges();
-            }
-            Err(fault(&error))
-        }
+    // The permit learns at once that a backend is reached, also if the caller leaves in the middle.
+    match proxy.forward_noting(outbound, permit.reached()).await {
+        Ok(forwarded) => Ok(forwarded.response),
+        Err(error) => Err(fault(&error)),
     }
 }
 

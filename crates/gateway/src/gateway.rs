@@ -11,6 +11,7 @@ use crate::{
     assemble::{AssembleError, assemble, edge_settings},
     edge::{self, Activity, EdgeSettings},
     stack::Stack,
+    telemetry::Exporter,
 };
 
 /// How often histograms are folded; what they collect in between is memory.
@@ -58,15 +59,15 @@ pub struct Cut {
 }
 
 impl Gateway {
-    /// Builds a gateway and binds its listeners. Must be called on a Tokio runtime.
+    /// Builds a gateway whose metrics are those of `exporter`, and binds its listeners. Must be called on a Tokio runtime.
     ///
     /// # Errors
     ///
     /// See [`StartError`].
-    pub fn bind(config: &Validated) -> Result<Self, StartError> {
+    pub fn bind(config: &Validated, exporter: Exporter) -> Result<Self, StartError> {
         let stack = Stack::new(assemble(config)?);
         let activity = Activity::new();
-        let state = Arc::new(AdminState::new(stack.clone(), config));
+        let state = Arc::new(AdminState::new(stack.clone(), exporter, config));
         let listen = |address| edge::bind(address).map_err(|source| StartError::Listen { address, source });
         let admin = match config.server.admin_listen {
             Some(address) => Some((listen(address)?, Admin::new(Arc::clone(&state)))),

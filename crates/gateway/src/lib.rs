@@ -15,6 +15,7 @@ pub mod gateway;
 pub mod limits;
 mod models;
 pub mod proxy;
+pub mod reached;
 pub mod request;
 pub mod stack;
 pub mod telemetry;

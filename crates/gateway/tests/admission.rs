@@ -1,5 +1,11 @@
 //! Admission under a paused clock: who passes, who is held, and that every way out gives back what it must.
 
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    reason = "a helper of a test that fails is a test that fails, and a panic is how a test says so"
+)]
+
 use std::{
     convert::Infallible,
     future::poll_fn,
@@ -50,7 +56,7 @@ fn settings() -> QueueSettings {
 
 fn house(queue: Option<QueueSettings>) -> House {
     let clock = TokioClock::start();
-    let telemetry = Arc::new(Telemetry::new("user", Reason::ALL.map(Reason::as_str), []).unwrap());
+    let telemetry = Arc::new(Telemetry::new("user", Reason::ALL.map(Reason::as_str), []));
     let store = MemoryStore::new(MemoryLimits::default(), clock);
     let limiter = Arc::new(Limiter::new(store, Arc::clone(&telemetry)));
     let admission = Arc::new(Admission::new(Arc::clone(&limiter), queue, clock, telemetry));
@@ -315,7 +321,11 @@ async fn leaving_in_every_state_leaves_full_capacity() {
 
 type Inner = Arc<dyn Fn(Permit) -> Response<Body> + Send + Sync>;
 
-async fn through_layer(house: &House, ask: Ask, inner: Inner) -> Response<impl http_body::Body<Data = Bytes>> {
+async fn through_layer(
+    house: &House,
+    ask: Ask,
+    inner: Inner,
+) -> Response<impl http_body::Body<Data = Bytes>> {
     let layer = AdmissionLayer::new(Arc::clone(&house.admission), move |_: &mut Request<Bytes>| ask.clone());
     let service = service_fn(move |request: Request<Bytes>| {
         let permit = request.extensions().get::<Permit>().expect("an admitted request").clone();
@@ -361,9 +371,8 @@ async fn the_layers_future_gives_back_when_it_is_dropped_while_the_service_runs(
     let house = house(Some(settings()));
     let ask = house.ask(1);
     let layer = AdmissionLayer::new(Arc::clone(&house.admission), move |_: &mut Request<Bytes>| ask.clone());
-    let mut service = layer.layer(service_fn(|_: Request<Bytes>| {
-        std::future::pending::<Result<Response<Body>, Infallible>>()
-    }));
+    let mut service = layer
+        .layer(service_fn(|_: Request<Bytes>| std::future::pending::<Result<Response<Body>, Infallible>>()));
     let mut running = Box::pin(service.call(Request::new(Bytes::new())));
     assert!(pending(running.as_mut()).await);
     assert_eq!(house.left().await, 1);

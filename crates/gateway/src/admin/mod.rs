@@ -27,12 +27,13 @@ use serde_json::{Value, json};
 use subtle::ConstantTimeEq as _;
 use tower::ServiceExt as _;
 
-use crate::{body::Body, stack::Stack};
+use crate::{body::Body, stack::Stack, telemetry::Exporter};
 
 /// What the admin plane shows.
 #[derive(Debug)]
 pub struct AdminState {
     stack: Stack,
+    exporter: Exporter,
     token: Secret,
     /// The configuration in effect, secrets and identities masked.
     effective: Value,
@@ -40,11 +41,12 @@ pub struct AdminState {
 }
 
 impl AdminState {
-    /// Shows a stack and its configuration.
+    /// Shows a stack, its metrics and its configuration.
     #[must_use]
-    pub fn new(stack: Stack, config: &Validated) -> Self {
+    pub fn new(stack: Stack, exporter: Exporter, config: &Validated) -> Self {
         Self {
             stack,
+            exporter,
             token: config.admin.token.clone(),
             effective: config.effective(),
             draining: AtomicBool::new(false),
@@ -61,7 +63,7 @@ impl AdminState {
         let parts = self.stack.parts();
         let stats = parts.limiter.store().stats();
         parts.telemetry.store(stats.buckets, stats.overflowed);
-        parts.telemetry.run_upkeep();
+        self.exporter.run_upkeep();
     }
 }
 
@@ -137,7 +139,7 @@ async fn ready(State(state): State<Arc<AdminState>>) -> AxumResponse {
 
 async fn metrics(State(state): State<Arc<AdminState>>) -> AxumResponse {
     state.upkeep();
-    let text = state.stack.parts().telemetry.render();
+    let text = state.exporter.render();
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response()
 }
 

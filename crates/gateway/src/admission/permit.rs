@@ -3,10 +3,7 @@
 use std::{
     fmt,
     pin::Pin,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
@@ -25,6 +22,7 @@ use crate::{
     answer::{QuotaStatus, ceil_millis, whole_millis},
     body::BoxError,
     limits::{Charges, USUAL_CHARGES},
+    reached::Reached,
 };
 
 /// Leave to go on to a backend.
@@ -37,7 +35,7 @@ pub struct Permit(Arc<Inner>);
 struct Inner {
     returns: Arc<Returns>,
     charges: Charges,
-    kept: AtomicBool,
+    reached: Reached,
     quota: Option<QuotaStatus>,
     hold: Option<Hold>,
 }
@@ -79,17 +77,18 @@ impl Permit {
         quota: Option<QuotaStatus>,
         hold: Option<Hold>,
     ) -> Self {
-        Self(Arc::new(Inner { returns, charges, kept: AtomicBool::new(false), quota, hold }))
+        Self(Arc::new(Inner { returns, charges, reached: Reached::default(), quota, hold }))
     }
 
     /// A backend has been reached: the request counts now, however it ends.
     pub fn keep_charges(&self) {
-        self.0.kept.store(true, Ordering::Release);
+        self.0.reached.note();
     }
 
-    /// No backend was reached after all.
-    pub fn return_charges(&self) {
-        self.0.kept.store(false, Ordering::Release);
+    /// The mark that [`Permit::keep_charges`] sets, for whoever sees the backend being reached.
+    #[must_use]
+    pub fn reached(&self) -> &Reached {
+        &self.0.reached
     }
 
     /// Writes what the caller is told of its limits and of its wait.
@@ -116,7 +115,7 @@ impl fmt::Debug for Permit {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        if !*self.kept.get_mut() && !self.charges.is_empty() {
+        if !self.reached.get() && !self.charges.is_empty() {
             self.returns.give_back(&self.charges);
         }
     }

@@ -212,8 +212,10 @@ impl Fault {
             Self::BackendsExhausted { .. } => {
                 "Every backend for this model is at its own rate limit.".to_owned()
             }
-            Self::BackendUnavailable => "The backend could not be reached.".to_owned(),
-            Self::BackendTimeout => "The request's time ran out before the backend answered.".to_owned(),
+            Self::BackendUnavailable => {
+                "The backend could not be reached, or its answer broke off.".to_owned()
+            }
+            Self::BackendTimeout => "The backend did not answer in time.".to_owned(),
             Self::StoreUnavailable => "The rate limit store is out of reach; try again shortly.".to_owned(),
             Self::NoHealthyBackend => "No healthy backend serves the requested model now.".to_owned(),
             Self::ShuttingDown => "The gateway is shutting down; try again shortly.".to_owned(),
@@ -251,6 +253,16 @@ impl Fault {
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         self.write_headers(headers);
         response
+    }
+
+    /// The same as an event, for a stream that has begun.
+    #[must_use]
+    pub fn event(&self, dialect: Dialect) -> Vec<u8> {
+        let name: &[u8] = match dialect {
+            Dialect::OpenAi => b"data: ",
+            Dialect::Anthropic => b"event: error\ndata: ",
+        };
+        [name, &body::render(self, &self.row(), dialect), b"\n\n"].concat()
     }
 
     fn write_headers(&self, headers: &mut HeaderMap) {

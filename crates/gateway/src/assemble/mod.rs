@@ -18,7 +18,7 @@ use crate::{
     limits::IdentityLimits,
     proxy::{InvalidCredential, InvalidTarget, Proxy, ProxyError},
     request::Routes,
-    telemetry::{Telemetry, TelemetryError},
+    telemetry::Telemetry,
 };
 
 /// What a request meets, in the order in which it meets them.
@@ -78,9 +78,6 @@ pub enum AssembleError {
     /// The backends' client.
     #[error("the backends cannot be set up")]
     Proxy(#[from] ProxyError),
-    /// The metrics.
-    #[error("the metrics cannot be set up")]
-    Telemetry(#[from] TelemetryError),
     /// The system gives no random bytes for a hash key.
     #[error("the system gives no random bytes")]
     Random,
@@ -103,7 +100,7 @@ pub fn assemble(config: &GatewayConfig) -> Result<Parts, AssembleError> {
         rate_limiting.fair_queuing.tenant_dimension.as_str(),
         fairlane_fair_queue::Reason::ALL.map(fairlane_fair_queue::Reason::as_str),
         routes.all().iter().map(|route| &*route.path),
-    )?);
+    ));
     let memory = MemoryLimits { max_buckets: rate_limiting.max_buckets.get(), ..MemoryLimits::default() };
     let limiter = Arc::new(Limiter::new(MemoryStore::new(memory, clock), Arc::clone(&telemetry)));
 
@@ -115,7 +112,7 @@ pub fn assemble(config: &GatewayConfig) -> Result<Parts, AssembleError> {
         IdentityLimits::default()
     };
     let admission = Admission::new(Arc::clone(&limiter), queue(config), clock, Arc::clone(&telemetry));
-    let proxy = telemetry.scoped(|| backends::proxy(config, &hasher, &limiter))?;
+    let proxy = backends::proxy(config, &hasher, &limiter)?;
     Ok(Parts {
         trusted_proxies: TrustedProxies::new(
             config.server.trusted_proxies.iter().map(model_range).collect::<AddressSet>(),

@@ -9,22 +9,8 @@ use http_body::{Body, Frame, SizeHint};
 use tokio::time::Instant;
 
 use super::deadline::{Deadline, later};
+use crate::answer::{Dialect, Fault};
 use crate::body::BoxError;
-
-/// How a failure is told inside an event stream whose status has long been sent.
-///
-/// Official clients raise on these events just as on an error status. After the event the stream ends in order:
-/// cutting the connection as well would make some clients throw away what they have buffered, the event included.
-/// An answer that is not an event stream, or that promised a length, is cut off instead, which every client notices.
-///
-/// An event the backend had begun is closed first; a caller may so see a fragment of it before the error.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Dialect {
-    /// `data: {"error":{…}}`
-    OpenAi,
-    /// `event: error`, then `data: {"type":"error","error":{…}}`
-    Anthropic,
-}
 
 /// Why the rest of a body did not come.
 #[derive(Debug, thiserror::Error)]
@@ -60,38 +46,20 @@ pub(super) struct AnswerBody<B> {
     dialect: Option<Dialect>,
 }
 
-// === impl Dialect ===
+// === impl BodyError ===
 
-impl Dialect {
-    /// The dialect that clients of this path speak.
-    pub fn of_path(path: &str) -> Self {
-        if path.starts_with("/v1/messages") { Self::Anthropic } else { Self::OpenAi }
-    }
-
-    fn event(self, error: &BodyError) -> Bytes {
-        // The leading empty lines close an event that the backend had begun.
-        Bytes::from_static(match (self, error) {
-            (Self::OpenAi, BodyError::Timeout) => concat!(
-                "\n\ndata: {\"error\":{\"message\":\"the backend did not go on in time\",",
-                "\"type\":\"server_error\",\"param\":null,\"code\":\"backend_timeout\"}}\n\n"
-            )
-            .as_bytes(),
-            (Self::OpenAi, BodyError::Broken(_)) => concat!(
-                "\n\ndata: {\"error\":{\"message\":\"the backend's answer broke off\",",
-                "\"type\":\"server_error\",\"param\":null,\"code\":\"backend_unavailable\"}}\n\n"
-            )
-            .as_bytes(),
-            (Self::Anthropic, BodyError::Timeout) => concat!(
-                "\n\nevent: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"api_error\",",
-                "\"message\":\"the backend did not go on in time\",\"code\":\"backend_timeout\"}}\n\n"
-            )
-            .as_bytes(),
-            (Self::Anthropic, BodyError::Broken(_)) => concat!(
-                "\n\nevent: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"api_error\",",
-                "\"message\":\"the backend's answer broke off\",\"code\":\"backend_unavailable\"}}\n\n"
-            )
-            .as_bytes(),
-        })
+impl BodyError {
+    /// The event that tells it.
+    ///
+    /// Official clients raise on such an event just as on an error status. After it the stream ends in order: cutting the
+    /// connection as well would make some clients throw away what they have buffered, the event included. An event the
+    /// backend had begun is closed first by an empty line; a caller may so see a fragment of it before the error.
+    fn event(&self, dialect: Dialect) -> Bytes {
+        let fault = match self {
+            Self::Timeout => Fault::BackendTimeout,
+            Self::Broken(_) => Fault::BackendUnavailable,
+        };
+        [b"\n\n", fault.event(dialect).as_slice()].concat().into()
     }
 }
 
@@ -127,7 +95,7 @@ impl<B: Body<Data = Bytes>> AnswerBody<B> {
         self.first = None;
         tracing::debug!(error = &error as &dyn std::error::Error, "an answer ended early");
         Some(match self.dialect {
-            Some(dialect) => Ok(Frame::data(dialect.event(&error))),
+            Some(dialect) => Ok(Frame::data(error.event(dialect))),
             None => Err(error.into()),
         })
     }

@@ -16,7 +16,8 @@ use tokio::time::Instant;
 use super::answer_body::{AnswerBody, BodyError, Limits};
 use super::deadline::{Deadline, later};
 use super::endpoint::{BackendBody, Endpoint};
-use super::{Dialect, ForwardError, Forwarded, Outbound, Timeouts, headers};
+use super::{ForwardError, Forwarded, Outbound, Timeouts, headers};
+use crate::answer::Dialect;
 use crate::body::BoxError;
 
 /// The clock of one answer, and what decides how it is passed on.
@@ -45,7 +46,7 @@ impl<'t> Answering<'t> {
             arrived,
             limits,
             deadline: Deadline::new(limits.first_byte),
-            dialect: Dialect::of_path(outbound.path_and_query.path()),
+            dialect: outbound.dialect,
             streamed: outbound.stream,
         }
     }

@@ -17,7 +17,7 @@ use rustls::ClientConfig;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use tokio::net::TcpStream;
-use tower::Service;
+use tower::{Service, ServiceExt};
 
 use super::health::Health;
 use super::{HttpTarget, ProxyError, Reached};
@@ -58,7 +58,7 @@ pub(super) fn backend_client(
         .http2_keep_alive_interval(HTTP2_KEEP_ALIVE)
         .http2_keep_alive_timeout(HTTP2_KEEP_ALIVE)
         .http2_adaptive_window(true)
-        .build(Connector { https, connect, health })
+        .build(Connector(Arc::new(Connecting { https, connect, health })))
 }
 
 /// What an `https` backend's certificate is checked against.
@@ -111,8 +111,12 @@ fn read_roots(path: &Path) -> Result<rustls::RootCertStore, BoxError> {
 
 /// Makes connections within a time that covers name resolution, TCP and TLS together, and tells the backend's
 /// health how each attempt went.
+///
+/// The client copies its connector for every request, connection or not, so a copy is one count.
 #[derive(Clone)]
-pub(super) struct Connector {
+pub(super) struct Connector(Arc<Connecting>);
+
+struct Connecting {
     https: HttpsConnector<HttpConnector>,
     connect: Duration,
     health: Arc<Health>,
@@ -125,21 +129,22 @@ impl Service<Uri> for Connector {
     type Error = BoxError;
     type Future = Pin<Box<dyn Future<Output = Result<Connection, BoxError>> + Send>>;
 
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        self.https.poll_ready(cx)
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        // Made ready within the future, under its time.
+        Poll::Ready(Ok(()))
     }
 
     fn call(&mut self, uri: Uri) -> Self::Future {
-        let connecting = self.https.call(uri);
-        let (connect, health) = (self.connect, Arc::clone(&self.health));
+        let Self(this) = self.clone();
         Box::pin(async move {
-            let connected = match tokio::time::timeout(connect, connecting).await {
+            let connecting = this.https.clone().oneshot(uri);
+            let connected = match tokio::time::timeout(this.connect, connecting).await {
                 Ok(connected) => connected,
                 Err(_) => Err("no connection within the connect timeout".into()),
             };
             match &connected {
-                Ok(_) => health.connected(),
-                Err(_) => health.connection_failed(),
+                Ok(_) => this.health.connected(),
+                Err(_) => this.health.connection_failed(),
             }
             connected
         })

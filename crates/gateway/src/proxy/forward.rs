@@ -17,6 +17,7 @@ use super::client::TrustedRoots;
 use super::endpoint::{Attempt, Endpoint};
 use super::health::Standing;
 use super::{Backend, ForwardError, HealthWatch, ProxyError, Reached, Timeouts, headers};
+use crate::answer::Dialect;
 use crate::body::Body;
 
 /// The backends, and how to get a request answered by one of them.
@@ -41,6 +42,8 @@ pub struct Outbound<'a> {
     pub model: Option<&'a str>,
     /// Whether the answer is to be streamed, which decides its timeouts.
     pub stream: bool,
+    /// Whose error events a stream takes that breaks.
+    pub dialect: Dialect,
     /// When it arrived. Time spent held counts.
     pub arrived: Instant,
     /// Sent to the backend as `x-request-id`.

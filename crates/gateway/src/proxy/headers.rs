@@ -20,35 +20,17 @@
 //! trying again, whoever refused.
 
 use std::io::Write;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use bytes::Bytes;
-use http::header::{
-    ALT_SVC, AUTHORIZATION, CONNECTION, CONTENT_LENGTH, EXPECT, Entry, HOST, PROXY_AUTHENTICATE,
-    PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
-};
+use http::header::{CONNECTION, Entry, HOST};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use smallvec::SmallVec;
 
 pub(super) const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
-const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
-const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-
-/// The headers that concern one connection only (RFC 9110, section 7.6.1), beside those `Connection` names.
-const HOP_BY_HOP: [HeaderName; 9] = [
-    CONNECTION,
-    KEEP_ALIVE,
-    PROXY_AUTHENTICATE,
-    PROXY_AUTHORIZATION,
-    PROXY_CONNECTION,
-    TE,
-    TRAILER,
-    TRANSFER_ENCODING,
-    UPGRADE,
-];
 
 /// What is renamed on its way to the caller, by the beginning of its name.
 const RENAMED: [&str; 7] = [
@@ -61,31 +43,50 @@ const RENAMED: [&str; 7] = [
     "x-deferred-admission",
 ];
 
-fn drop_hop_by_hop(headers: &mut HeaderMap) {
-    // Rare enough (most callers send `keep-alive`, which names nothing to drop) to pay for the copies.
-    let mut named: SmallVec<[HeaderName; 4]> = SmallVec::new();
-    for value in headers.get_all(CONNECTION) {
-        for token in value.as_bytes().split(|byte| *byte == b',') {
-            match HeaderName::from_bytes(token.trim_ascii()) {
-                Ok(name) if name != KEEP_ALIVE => named.push(name),
-                _ => {}
-            }
+/// Names to be taken out of a map, or renamed in it.
+///
+/// They are found in one pass over what is there: looking each possible name up would hash two dozen of them per
+/// message, nearly all in vain.
+type Names = SmallVec<[HeaderName; 8]>;
+
+/// Whether a header concerns one connection only (RFC 9110, section 7.6.1).
+fn is_hop_by_hop(name: &str) -> bool {
+    matches!(
+        name,
+        "connection"
+            | "keep-alive"
+            | "proxy-authenticate"
+            | "proxy-authorization"
+            | "proxy-connection"
+            | "te"
+            | "trailer"
+            | "transfer-encoding"
+            | "upgrade"
+    )
+}
+
+/// Whether a header is the gateway's own affair, or made anew for each backend.
+fn is_for_gateway(name: &str) -> bool {
+    matches!(name, "authorization" | "x-api-key" | "content-length" | "expect")
+}
+
+/// Drops those that `doomed` names, and with `Connection` those that it names.
+fn drop_headers(headers: &mut HeaderMap, doomed: impl Fn(&str) -> bool) {
+    let mut names: Names = headers.keys().filter(|name| doomed(name.as_str())).cloned().collect();
+    if names.contains(&CONNECTION) {
+        for value in headers.get_all(CONNECTION) {
+            let tokens = value.as_bytes().split(|byte| *byte == b',');
+            names.extend(tokens.filter_map(|token| HeaderName::from_bytes(token.trim_ascii()).ok()));
         }
     }
-    for name in &named {
-        headers.remove(name);
-    }
-    for name in &HOP_BY_HOP {
+    for name in &names {
         headers.remove(name);
     }
 }
 
 /// Turns a caller's headers into those that any backend may see. Host and credential are added per backend.
 pub(super) fn to_backend(headers: &mut HeaderMap, peer: Option<IpAddr>, request_id: Option<HeaderValue>) {
-    drop_hop_by_hop(headers);
-    for name in [AUTHORIZATION, X_API_KEY, CONTENT_LENGTH, EXPECT] {
-        headers.remove(name);
-    }
+    drop_headers(headers, |name| is_hop_by_hop(name) || is_for_gateway(name));
     if let Some(host) = headers.remove(HOST)
         && let Entry::Vacant(vacant) = headers.entry(X_FORWARDED_HOST)
     {
@@ -107,40 +108,80 @@ fn add_forwarded_for(headers: &mut HeaderMap, peer: IpAddr) {
         list.extend_from_slice(b", ");
     }
     // A canonical address: a v4 peer of a v6 socket is told as what it is.
-    if write!(list, "{}", peer.to_canonical()).is_ok()
-        && let Ok(value) = HeaderValue::from_maybe_shared(Bytes::from(list))
-    {
+    let written = match peer.to_canonical() {
+        IpAddr::V4(peer) => {
+            write_v4(&mut list, peer);
+            true
+        }
+        IpAddr::V6(peer) => write!(list, "{peer}").is_ok(),
+    };
+    if written && let Ok(value) = HeaderValue::from_maybe_shared(Bytes::from(list)) {
         headers.insert(X_FORWARDED_FOR, value);
+    }
+}
+
+/// Writes what `Display` would, without its machinery, which costs as much as all else done to a request's headers.
+fn write_v4(list: &mut Vec<u8>, peer: Ipv4Addr) {
+    for (at, octet) in peer.octets().into_iter().enumerate() {
+        if at > 0 {
+            list.push(b'.');
+        }
+        if octet >= 100 {
+            list.push(b'0' + octet / 100);
+        }
+        if octet >= 10 {
+            list.push(b'0' + octet / 10 % 10);
+        }
+        list.push(b'0' + octet % 10);
     }
 }
 
 /// Turns a backend's headers into those that the caller sees.
 pub(super) fn to_caller(headers: &mut HeaderMap) {
-    drop_hop_by_hop(headers);
-    headers.remove(ALT_SVC);
-    let renamed: SmallVec<[HeaderName; 8]> =
-        headers.keys().filter(|name| is_renamed(name.as_str())).cloned().collect();
+    drop_headers(headers, |name| is_hop_by_hop(name) || name == "alt-svc");
+    let renamed: Names = headers.keys().filter(|name| is_renamed(name.as_str())).cloned().collect();
     for name in renamed {
-        let Some(to) = backend_name(&name) else { continue };
+        let Some(to) = backend_name(name.as_str()) else { continue };
         let Entry::Occupied(entry) = headers.entry(name) else { continue };
         let values: SmallVec<[HeaderValue; 2]> = entry.remove_entry_mult().1.collect();
         for value in values {
-            // `x-request-id` and `request-id` often say the same.
-            if !headers.get_all(&to).iter().any(|there| *there == value) {
-                headers.append(&to, value);
+            match headers.entry(&to) {
+                Entry::Vacant(vacant) => {
+                    vacant.insert(value);
+                }
+                // `x-request-id` and `request-id` often say the same.
+                Entry::Occupied(there) if there.iter().any(|there| *there == value) => {}
+                Entry::Occupied(mut there) => there.append(value),
             }
         }
     }
 }
 
 fn is_renamed(name: &str) -> bool {
-    RENAMED
-        .iter()
-        .any(|start| name.strip_prefix(start).is_some_and(|rest| rest.is_empty() || rest.starts_with('-')))
+    // Few names begin like one of these.
+    matches!(name.as_bytes().first(), Some(b'x' | b'r' | b'a'))
+        && RENAMED.iter().any(|start| {
+            name.strip_prefix(start).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+        })
 }
 
-fn backend_name(name: &HeaderName) -> Option<HeaderName> {
-    let name = name.as_str();
+/// The names of which every answer of a common API has some, so that they need not be put together.
+const COMMON: [(&str, HeaderName); 8] = [
+    ("x-request-id", HeaderName::from_static("x-backend-request-id")),
+    ("request-id", HeaderName::from_static("x-backend-request-id")),
+    ("x-ratelimit-limit-requests", HeaderName::from_static("x-backend-ratelimit-limit-requests")),
+    ("x-ratelimit-limit-tokens", HeaderName::from_static("x-backend-ratelimit-limit-tokens")),
+    ("x-ratelimit-remaining-requests", HeaderName::from_static("x-backend-ratelimit-remaining-requests")),
+    ("x-ratelimit-remaining-tokens", HeaderName::from_static("x-backend-ratelimit-remaining-tokens")),
+    ("x-ratelimit-reset-requests", HeaderName::from_static("x-backend-ratelimit-reset-requests")),
+    ("x-ratelimit-reset-tokens", HeaderName::from_static("x-backend-ratelimit-reset-tokens")),
+];
+
+/// The name under which the caller sees a renamed header.
+fn backend_name(name: &str) -> Option<HeaderName> {
+    if let Some((_, to)) = COMMON.iter().find(|(from, _)| *from == name) {
+        return Some(to.clone());
+    }
     let mut to: SmallVec<[u8; 64]> = SmallVec::from_slice(b"x-backend-");
     to.extend_from_slice(name.strip_prefix("x-").unwrap_or(name).as_bytes());
     HeaderName::from_bytes(&to).ok()
@@ -226,6 +267,16 @@ mod tests {
                 ("x-request-id", "id-1"),
             ],
         );
+    }
+
+    #[test]
+    fn addresses_are_written_as_they_are_displayed() {
+        for text in ["0.0.0.0", "1.20.255.100", "99.9.10.109", "2001:db8::1", "::ffff:192.0.2.1"] {
+            let peer: IpAddr = text.parse().unwrap();
+            let mut headers = HeaderMap::new();
+            add_forwarded_for(&mut headers, peer);
+            assert_eq!(headers[X_FORWARDED_FOR], peer.to_canonical().to_string());
+        }
     }
 
     #[test]

@@ -9,7 +9,8 @@
 //!   answer: until it is there, a failure can still be told as a plain 502 or 504, which clients retry.
 //! - **Dropping is cancelling.** Dropping the future of `forward`, or the body it returned, closes the
 //!   connection to the backend at once.
-//! - **A stream never ends silently.** See [`Dialect`] for what a caller sees when a backend dies or stalls.
+//! - **A stream never ends silently.** When a backend dies or stalls, an event stream ends with an error event of its
+//!   dialect; any other answer, and one that promised a length, is cut off, which every client notices.
 
 mod answer_body;
 mod answering;
@@ -24,11 +25,11 @@ mod forward;
 mod headers;
 mod health;
 mod quota;
-mod reached;
 mod target;
 mod telemetry;
 
-pub use answer_body::{BodyError, Dialect};
+pub use crate::reached::Reached;
+pub use answer_body::BodyError;
 pub use backend::{
     Auth, Backend, Credential, HealthSettings, InvalidCredential, StreamingTimeouts, Timeouts,
 };
@@ -36,6 +37,4 @@ pub use error::{ForwardError, ProxyError};
 pub use forward::{Forwarded, Outbound, Proxy};
 pub use health::HealthWatch;
 pub use quota::{BackendCharges, BackendQuota, QuotaFuture};
-pub use reached::Reached;
 pub use target::{HttpTarget, InvalidTarget, Target};
-pub use telemetry::describe_metrics;

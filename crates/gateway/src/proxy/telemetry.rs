@@ -3,27 +3,13 @@
 use std::sync::{Arc, OnceLock};
 
 use http::StatusCode;
-use metrics::{Counter, Gauge, Unit};
+use metrics::{Counter, Gauge};
 
 const REQUESTS: &str = "backend_requests_total";
 const UP: &str = "backend_up";
 
 /// The statuses that have a counter of their own, so that what a backend invents cannot add time series for ever.
 const STATUSES: std::ops::Range<u16> = 100..600;
-
-/// Tells the installed recorder what the metrics of the proxy mean.
-pub fn describe_metrics() {
-    metrics::describe_counter!(
-        REQUESTS,
-        Unit::Count,
-        "Requests sent to a backend, by the status it answered, or unavailable, timeout or other."
-    );
-    metrics::describe_gauge!(
-        UP,
-        Unit::Count,
-        "1 if a backend takes requests, 0 after failed connections or health checks."
-    );
-}
 
 /// One backend's counters, looked up in the recorder once each.
 pub(super) struct BackendMetrics {

@@ -36,8 +36,13 @@ async fn what_is_no_request_is_refused() {
         let refused = read_json(body).await;
         assert!(matches!(refused, Err(Fault::Invalid { .. })), "{body}: {refused:?}");
     }
+}
+
+#[tokio::test]
+async fn depth_is_the_backends_business() {
+    // Skipped without recursion, so that it costs no stack.
     let deep = format!("{{\"model\": \"m\", \"x\": {}{}}}", "[".repeat(100_000), "]".repeat(100_000));
-    assert!(matches!(read_json(&deep).await, Err(Fault::Invalid { .. })));
+    assert!(read_json(&deep).await.is_ok());
 }
 
 #[tokio::test]

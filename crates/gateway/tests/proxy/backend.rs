@@ -137,6 +137,7 @@ pub(crate) fn post(body: &'static str) -> Outbound<'static> {
         body: Bytes::from_static(body.as_bytes()),
         model: Some("m"),
         stream: false,
+        dialect: fairlane_gateway::answer::Dialect::OpenAi,
         arrived: Instant::now(),
         request_id: None,
         peer: None,

@@ -1,6 +1,7 @@
 //! Streams: passed on as they come, and never ended silently.
 
 use bytes::Bytes;
+use fairlane_gateway::answer::Dialect;
 use fairlane_gateway::proxy::{ForwardError, Outbound};
 use http_body_util::BodyExt;
 
@@ -31,7 +32,7 @@ async fn a_chunk_reaches_the_caller_before_the_next_is_produced() {
     assert!(soon(body.frame()).await.is_none());
 }
 
-async fn check_dies(path: &'static str, sent: &'static str, received: &str, code: &str) {
+async fn check_dies(dialect: Dialect, sent: &'static str, received: &str, code: &str) {
     let server = Server::start().await;
     let proxy = proxy([server.backend("a")]);
     let serve = async {
@@ -39,7 +40,7 @@ async fn check_dies(path: &'static str, sent: &'static str, received: &str, code
         connection.write(STREAM).await;
         connection.chunk(sent).await;
     };
-    let outbound = Outbound { path_and_query: path.parse().unwrap(), ..streamed() };
+    let outbound = Outbound { dialect, ..streamed() };
     let (forwarded, ()) = soon(async { tokio::join!(proxy.forward(outbound), serve) }).await;
     let text = soon(text(forwarded.unwrap())).await;
     let event = text.strip_prefix(received).unwrap_or_else(|| panic!("{text}"));
@@ -49,9 +50,9 @@ async fn check_dies(path: &'static str, sent: &'static str, received: &str, code
 
 #[tokio::test]
 async fn a_backend_that_dies_in_mid_stream_is_told_in_the_clients_dialect() {
-    check_dies("/v1/chat/completions", "data: 1\n\n", "data: 1\n\n\n\ndata: ", "backend_unavailable").await;
+    check_dies(Dialect::OpenAi, "data: 1\n\n", "data: 1\n\n\n\ndata: ", "backend_unavailable").await;
     check_dies(
-        "/v1/messages",
+        Dialect::Anthropic,
         "event: ping\ndata: {}\n\n",
         "event: ping\ndata: {}\n\n\n\nevent: error\ndata: ",
         "backend_unavailable",

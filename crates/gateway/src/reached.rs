@@ -14,7 +14,8 @@ impl Reached {
         self.0.load(Ordering::Acquire)
     }
 
-    pub(super) fn note(&self) {
+    /// A backend may see it from here on.
+    pub fn note(&self) {
         // Asked several times per request, from another thread than the reader's.
         if !self.0.load(Ordering::Relaxed) {
             self.0.store(true, Ordering::Release);

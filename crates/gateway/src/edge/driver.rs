@@ -139,18 +139,22 @@ where
 ///
 /// The timer is armed for a time at or before the deadline and moved only when it ends or must come sooner: on a
 /// busy connection that is once in a keep-alive time, not once a read.
-struct Watch {
+pub(super) struct Watch {
     state: Arc<ConnectionState>,
     timer: Pin<Box<Sleep>>,
+    /// If not, the state is parked, so that the end of the last request wakes us.
     armed: bool,
     /// The waker by which others wake the connection's task.
     waker: Option<Waker>,
 }
 
 impl Watch {
-    fn new(state: Arc<ConnectionState>) -> Self {
+    pub(super) fn new(state: Arc<ConnectionState>) -> Self {
         let first = state.deadline();
         let armed = first.is_some();
+        if !armed {
+            state.park();
+        }
         Self { state, timer: Box::pin(sleep_until(first.unwrap_or_else(Instant::now))), armed, waker: None }
     }
 
@@ -181,7 +185,7 @@ impl Watch {
     }
 
     /// Ready when the client has taken too long. To be polled when the connection waits.
-    fn poll_expired(&mut self, context: &mut Context<'_>) -> Poll<()> {
+    pub(super) fn poll_expired(&mut self, context: &mut Context<'_>) -> Poll<()> {
         if !self.waker.as_ref().is_some_and(|waker| waker.will_wake(context.waker())) {
             self.waker = Some(context.waker().clone());
             self.state.wake_by(context.waker());

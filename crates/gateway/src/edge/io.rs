@@ -51,12 +51,13 @@ impl<T> EdgeIo<T> {
 
     fn followed(&mut self, bytes: &[u8]) {
         let Some(framing) = &mut self.framing else { return };
-        let heads_before = framing.heads();
         let was_in_head = framing.is_in_head();
         framing.feed(bytes);
         self.state.framing_seen(framing.heads(), framing.conflict());
         if framing.is_in_head() {
-            if !was_in_head || framing.heads() != heads_before {
+            // If one head has ended and the next begun in the same bytes, the next is timed from the end of the
+            // first one's request.
+            if !was_in_head {
                 self.state.head_began();
             }
         } else {

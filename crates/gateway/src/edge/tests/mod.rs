@@ -3,6 +3,7 @@
 mod body;
 mod caps;
 mod drain;
+mod follower;
 mod framing;
 mod gone;
 mod http2;

@@ -1,5 +1,7 @@
 //! Each timer closes in time and not before; the clock is paused, so that times are exact.
 
+use std::future::poll_fn;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,10 +11,12 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::Notify;
-use tokio::time::{Instant, advance, sleep};
+use tokio::time::{Instant, sleep};
 
 use super::{TIMEOUTS, answer, pipe, rest, send, statuses, text, vetted};
-use crate::edge::read_body;
+use crate::edge::driver::Watch;
+use crate::edge::state::ConnectionState;
+use crate::edge::{Activity, read_body};
 
 const GET: &str = "GET / HTTP/1.1\r\nhost: a\r\n\r\n";
 const MILLISECOND: Duration = Duration::from_millis(1);
@@ -185,6 +189,21 @@ async fn an_answer_nobody_takes_is_given_up_after_the_progress_time() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_answer_that_is_taken_slowly_may_take_longer_than_the_keep_alive_time() {
+    const PIECE: usize = 64 * 1024;
+    let (mut client, _, _) =
+        pipe(service_fn(async |_: Request<Incoming>| Ok(text(200, "x".repeat(8 * PIECE)))));
+    send(&mut client, GET).await;
+    let began = Instant::now();
+    let mut piece = vec![0; PIECE];
+    for _ in 0..8 {
+        sleep(TIMEOUTS.body_progress - MILLISECOND).await;
+        client.read_exact(&mut piece).await.unwrap();
+    }
+    assert!(began.elapsed() > 3 * TIMEOUTS.keep_alive);
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_unread_body_is_thrown_away_for_five_seconds() {
     let (mut client, _, task) = pipe(service_fn(async |_: Request<Incoming>| Ok(text(413, "too large"))));
     send(&mut client, "POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 1000000000\r\n\r\n").await;
@@ -205,13 +224,33 @@ async fn an_unread_body_is_thrown_away_for_five_seconds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_small_body_nobody_read_does_not_end_the_connection() {
+async fn a_body_that_was_not_read_but_had_come_does_not_end_the_connection() {
     let (mut client, _, _) = pipe(vetted());
-    send(&mut client, "POST /first HTTP/1.1\r\nhost: a\r\ncontent-length: 3\r\n\r\nabc").await;
-    assert!(answer(&mut client).await.ends_with("/first"));
-    advance(Duration::from_secs(1)).await;
-    send(&mut client, "GET /second HTTP/1.1\r\nhost: a\r\n\r\n").await;
-    assert!(answer(&mut client).await.ends_with("/second"));
+    for body in ["content-length: 0\r\n\r\n", "content-length: 3\r\n\r\nabc", "\r\n"] {
+        send(&mut client, format!("POST / HTTP/1.1\r\nhost: a\r\n{body}")).await;
+        let said = answer(&mut client).await;
+        assert!(said.starts_with("HTTP/1.1 200") && !said.contains("connection: close"), "{said}");
+    }
+}
+
+/// With HTTP/2 the last request may end in another task, after the connection's own has gone to sleep.
+#[tokio::test(start_paused = true)]
+async fn the_end_of_the_last_request_wakes_a_driver_without_a_timer() {
+    let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
+    let state = ConnectionState::new(peer, None, TIMEOUTS, Activity::new());
+    state.http2_began();
+    let (first, _) = state.dispatched();
+    let (second, _) = state.dispatched();
+    let mut watch = Watch::new(Arc::clone(&state));
+    let watching = tokio::spawn(poll_fn(move |context| watch.poll_expired(context)));
+    sleep(TIMEOUTS.keep_alive * 3).await;
+    drop(first);
+    sleep(TIMEOUTS.keep_alive * 3).await;
+    assert!(!watching.is_finished());
+    drop(second);
+    let began = Instant::now();
+    watching.await.unwrap();
+    assert_elapsed(began, TIMEOUTS.keep_alive);
 }
 
 /// A body without an end.

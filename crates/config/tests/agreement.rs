@@ -243,6 +243,19 @@ proptest! {
         }
     }
 
+    /// Plain scalars are of the same type to us and to another reader of YAML. (It takes `1_0` for a number, as
+    /// YAML 1.1 had it: no underscores here.)
+    #[test]
+    fn scalars_have_one_type(scalar in "true|[Ff]alse|TRUE|null|~|[.]inf|[-+]?[0-9.oxe]{1,6}|0x[0-9a-f]{1,3}|[-+.0-9eE]{1,6}|[0-9]{1,20}") {
+        for (key, section) in [("max_connections", "server"), ("token", "admin"), ("enabled", "rate_limiting")] {
+            let text = format!("backends: [{{ name: a, url: \"builtin:echo\", models: [m] }}]\n{section}:\n  {key}: {scalar}\n");
+            let options = serde_saphyr::options! { strict_booleans: true };
+            let Ok(read) = serde_saphyr::from_str_with_options::<Value>(&text, options) else { continue };
+            let ours = load_text(&text, Format::Yaml);
+            prop_assert_eq!(ours.is_ok(), SCHEMA.is_valid(&read), "{} {:?}", text, read);
+        }
+    }
+
     /// What is in effect, written out and loaded again, is the same configuration.
     #[test]
     fn what_is_in_effect_loads_again(seed in 0..SEEDS.len(), place in any::<usize>(), number in 1..1000u64) {

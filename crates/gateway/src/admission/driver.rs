@@ -19,7 +19,6 @@ use super::{
     ask::{Ask, Tenant},
     hint::ContentionHint,
     limiter::gate_of,
-    wait::Held,
 };
 use crate::{clock::TokioClock, limits::Charges, telemetry::Telemetry};
 
@@ -67,6 +66,15 @@ struct Inner {
     /// When the timer task is to look again.
     armed: Option<Timestamp>,
     closed: bool,
+}
+
+/// A place that a request has been given. It has to be given up through the handle, whatever happens.
+#[derive(Debug)]
+pub(super) struct Joined {
+    pub(super) scheduler: Handle,
+    pub(super) place: Place,
+    pub(super) turn: oneshot::Receiver<Turn>,
+    pub(super) body_bytes: u64,
 }
 
 /// Why a request was not taken into a lane.
@@ -135,7 +143,7 @@ impl Driver {
         ask: &Ask,
         tenant: Tenant,
         deadline: Instant,
-    ) -> Option<Result<Held, NotHeld>> {
+    ) -> Option<Result<Joined, NotHeld>> {
         self.join_if(ask, tenant, &[], deadline, |queue, demands| {
             demands.iter().any(|demand| queue.contended(demand.gate))
         })
@@ -148,7 +156,7 @@ impl Driver {
         tenant: Tenant,
         levels: &[GateLevel],
         deadline: Instant,
-    ) -> Result<Held, NotHeld> {
+    ) -> Result<Joined, NotHeld> {
         self.join_if(ask, tenant, levels, deadline, |_, _| true).unwrap_or(Err(NotHeld::ShuttingDown))
     }
 
@@ -159,7 +167,7 @@ impl Driver {
         levels: &[GateLevel],
         deadline: Instant,
         wanted: impl FnOnce(&FairQueue, &[Demand]) -> bool,
-    ) -> Option<Result<Held, NotHeld>> {
+    ) -> Option<Result<Joined, NotHeld>> {
         let demands = demands(&ask.charges);
         let deadline = self.shared.clock.schedule(deadline);
         let joined = self.shared.mutate(|inner, now| {
@@ -174,7 +182,9 @@ impl Driver {
             Some(inner.enqueue(request, ask.body_bytes, self.shared.max_body_bytes, now))
         })?;
         Some(match joined {
-            Ok((place, turn)) => Ok(Held::new(self.handle(), place, turn, ask.body_bytes)),
+            Ok((place, turn)) => {
+                Ok(Joined { scheduler: self.handle(), place, turn, body_bytes: ask.body_bytes })
+            }
             Err(not_held) => {
                 if let NotHeld::Refused(refusal) = &not_held {
                     self.shared.telemetry.queue.refused(refusal.reason.as_str());

@@ -26,7 +26,7 @@ pub use self::{
     permit::{Permit, PermitBody},
 };
 use self::{
-    driver::{Again, Driver, NotHeld, Turn},
+    driver::{Again, Driver, Joined, NotHeld, Turn},
     limiter::{binding, levels},
     permit::{Hold, Returns},
     wait::Held,
@@ -149,11 +149,11 @@ impl Admission {
         &self,
         queue: &Queue,
         ask: Ask,
-        joined: Result<Held, NotHeld>,
+        joined: Result<Joined, NotHeld>,
     ) -> Result<Permit, Box<Refused>> {
         match joined {
             // Boxed: a held request's state must not make every other request's larger.
-            Ok(held) => Box::pin(self.hold(queue, ask, held)).await,
+            Ok(joined) => Box::pin(self.hold(queue, ask, Held::new(joined))).await,
             Err(NotHeld::Refused(refusal)) => Err(self.queue_refused(queue, &ask, &refusal).await),
             Err(NotHeld::ShuttingDown) => Err(fault(&ask, Fault::ShuttingDown)),
         }

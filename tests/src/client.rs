@@ -8,8 +8,11 @@ use std::net::{IpAddr, SocketAddr};
 
 use bytes::Bytes;
 use http_body_util::Full;
-use hyper::client::conn::http1::{SendRequest, handshake};
-use hyper_util::rt::TokioIo;
+use hyper::client::conn::{
+    http1::{SendRequest, handshake},
+    http2,
+};
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::{
     net::{TcpSocket, TcpStream},
     task::JoinHandle,
@@ -57,6 +60,16 @@ impl Client {
     pub async fn open(&self, call: Call) -> Opened {
         let wire = self.connect(call.from).await;
         wire.open(call).await
+    }
+
+    /// Sends a request over HTTP/2 with prior knowledge, and waits for the whole answer.
+    pub async fn call_http2(&self, call: Call) -> Answer {
+        let stream = within("a connection", connect(self.address, call.from)).await;
+        let (mut sender, connection) =
+            http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.expect("a client connection");
+        let _driver = Aborting(tokio::spawn(async move { _ = connection.await }));
+        let response = within("an answer", sender.send_request(call.request_http2(self.address))).await;
+        Answer::read(response.expect("an answer")).await
     }
 
     /// Sends a request, and does not wait.

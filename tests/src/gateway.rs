@@ -19,7 +19,7 @@ pub struct Gateway {
     stderr: Log,
     stdout: Log,
     listen: SocketAddr,
-    admin: SocketAddr,
+    admin: Option<SocketAddr>,
     /// Where its configuration lies.
     folder: TempDir,
 }
@@ -32,7 +32,7 @@ impl Gateway {
 
     /// Starts one from YAML; `prepare` may change the command, for instance its environment.
     ///
-    /// The file must have it listen on loopback, on both planes.
+    /// The file must have it listen on loopback, and log at least what is information.
     pub async fn start_yaml(yaml: &str, prepare: impl FnOnce(&mut Command)) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let file = folder.path().join("fairlane.yaml");
@@ -49,7 +49,8 @@ impl Gateway {
         let Some(serving) = serving else {
             panic!("the gateway does not start:\n{}\nwith\n{yaml}", stderr.text())
         };
-        let [listen, admin] = ["listen=", "admin="].map(|field| address(&serving, field));
+        let listen = address(&serving, "listen=").unwrap_or_else(|| panic!("no address: {serving}"));
+        let admin = address(&serving, "admin=");
         Self { child, stderr, stdout, listen, admin, folder }
     }
 
@@ -66,9 +67,19 @@ impl Gateway {
     }
 
     /// A client of the admin plane.
+    ///
+    /// # Panics
+    ///
+    /// When the configuration has switched it off.
     #[must_use]
-    pub const fn admin(&self) -> Client {
-        Client::new(self.admin)
+    pub fn admin(&self) -> Client {
+        Client::new(self.admin.expect("the admin plane is on"))
+    }
+
+    /// The admin plane's address, if it is on.
+    #[must_use]
+    pub const fn admin_listen(&self) -> Option<SocketAddr> {
+        self.admin
     }
 
     /// Sends a request on a connection of its own, and waits for the whole answer.
@@ -165,8 +176,7 @@ fn capture<'a>(attach: impl FnOnce(Stdio) -> &'a mut Command) -> Log {
 }
 
 /// The address that a log line gives for a field.
-fn address(line: &str, field: &str) -> SocketAddr {
-    let rest = line.split_once(field).map(|(_, rest)| rest).unwrap_or_default();
-    let value = rest.split_whitespace().next().unwrap_or_default();
-    value.parse().unwrap_or_else(|_| panic!("no address for `{field}` in: {line}"))
+fn address(line: &str, field: &str) -> Option<SocketAddr> {
+    let (_, rest) = line.split_once(field)?;
+    rest.split_whitespace().next()?.parse().ok()
 }

@@ -1,11 +1,11 @@
 //! A backend that speaks no HTTP, or says it wrong.
 
-use std::net::SocketAddr;
+use std::{net::SocketAddr, sync::OnceLock};
 
 use bytes::Bytes;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::{TcpListener, TcpStream},
+    net::{TcpListener, TcpSocket, TcpStream},
     task::{AbortHandle, JoinSet},
 };
 
@@ -31,11 +31,16 @@ impl RawBackend {
         Self { address, accepting: accepting.abort_handle() }
     }
 
-    /// An address where nobody listens.
-    pub async fn nobody() -> String {
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
-        let address = listener.local_addr().expect("a bound socket has an address");
-        format!("http://{address}")
+    /// The URL of an address where nobody listens, and nobody will: the port stays taken.
+    #[must_use]
+    pub fn nobody() -> String {
+        static TAKEN: OnceLock<TcpSocket> = OnceLock::new();
+        let socket = TAKEN.get_or_init(|| {
+            let socket = TcpSocket::new_v4().expect("a socket");
+            socket.bind(([127, 0, 0, 1], 0).into()).expect("a free port");
+            socket
+        });
+        format!("http://{}", socket.local_addr().expect("a bound socket has an address"))
     }
 
     /// Its base URL.

@@ -97,6 +97,15 @@ impl Call {
         &self.body
     }
 
+    /// HTTP/2 has the host in the target.
+    pub(super) fn request_http2(self, address: SocketAddr) -> Request<Full<Bytes>> {
+        let uri = format!("http://{address}{}", self.path);
+        let mut request = self.request(address);
+        request.headers_mut().remove(header::HOST);
+        *request.uri_mut() = uri.parse().expect("a path");
+        request
+    }
+
     pub(super) fn request(self, address: SocketAddr) -> Request<Full<Bytes>> {
         let mut request = Request::new(Full::new(self.body));
         *request.method_mut() = self.method;

@@ -20,7 +20,7 @@ fn assert_unavailable((openai, anthropic): &(Answer, Answer)) {
 
 #[tokio::test]
 async fn a_backend_that_nobody_answers_at_is_502_and_after_three_failures_503() {
-    let config = Config::new().permissive().backend("gone", &RawBackend::nobody().await, "");
+    let config = Config::new().permissive().backend("gone", &RawBackend::nobody(), "");
     let gateway = Gateway::start(&config).await;
     assert_unavailable(&both(&gateway).await);
     assert_refused(&gateway.call(Call::chat("m")).await, 502, "backend_unavailable");
@@ -68,7 +68,7 @@ async fn a_request_without_a_connection_goes_to_the_next_candidate() {
     let backend = Backend::start().await;
     let config = Config::new()
         .permissive()
-        .backend("gone", &RawBackend::nobody().await, "weight: 1000000")
+        .backend("gone", &RawBackend::nobody(), "weight: 1000000")
         .backend("there", &backend.url(), "");
     let gateway = Gateway::start(&config).await;
     for n in 1..=6 {

@@ -13,7 +13,7 @@ async fn gateway(good: &Backend, bad: &Backend, further: impl FnOnce(Config) -> 
     let config = people(Config::new())
         .backend("good", &good.url(), "models: [good]")
         .backend("bad", &bad.url(), "models: [bad]")
-        .backend("gone", &RawBackend::nobody().await, "models: [gone]")
+        .backend("gone", &RawBackend::nobody(), "models: [gone]")
         .key("narrow", "narrow-key-of-alice", "user: alice, models: [good]")
         .limit(&format!("per_user: {{ requests_per_hour: {HERS} }}"))
         .section("timeouts: { request: { standard: { total: 300ms }, streaming: { first_byte: 300ms } } }");
@@ -86,7 +86,7 @@ async fn requests_that_a_backends_own_limit_refuses_are_given_back() {
 
 #[tokio::test]
 async fn a_backend_without_a_connection_gets_its_own_charge_back() {
-    let gone = RawBackend::nobody().await;
+    let gone = RawBackend::nobody();
     let config =
         Config::new().permissive().backend("gone", &gone, "").limit("per_backend: { requests_per_hour: 1 }");
     let gateway = Gateway::start(&config).await;
@@ -151,4 +151,21 @@ async fn after_a_storm_of_failures_held_requests_get_all_there_is() {
         let answer = pending.answer().await;
         assert_eq!(answer.status, 200, "{}", answer.printed());
     }
+}
+
+/// Otherwise leaving before the first byte would be a way to use a backend without being charged for it.
+#[tokio::test]
+async fn a_request_whose_caller_leaves_while_the_backend_works_keeps_its_charges() {
+    let backend = Backend::start().await;
+    let config =
+        Config::with(&backend).key("k", "key", "user: alice").limit("per_user: { requests_per_hour: 6 }");
+    let gateway = Gateway::start(&config).await;
+    let call = Call::chat("m").key("key");
+    let never = Gate::new();
+    backend.next(Reply::json(200, &json!({})).after(&never));
+    let leaver = gateway.begin(call.clone());
+    let seen = backend.request(1).await;
+    leaver.leave();
+    backend.closed(seen.connection).await;
+    assert_eq!(exhaust(&gateway, &call, 9).await.0, 5);
 }

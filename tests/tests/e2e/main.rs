@@ -6,9 +6,11 @@
     reason = "a helper of a test that fails is a test that fails, and a panic is how a test says so"
 )]
 
+mod admin;
 mod backends;
 mod capacity;
 mod clients;
+mod command_line;
 mod draining;
 mod fairness;
 mod forwarding;
@@ -16,7 +18,9 @@ mod headers;
 mod identity;
 mod leaving;
 mod limits;
+mod metrics;
 mod queue;
+mod secrets;
 mod statuses;
 mod streaming;
 mod support;

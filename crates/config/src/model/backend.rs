@@ -14,7 +14,7 @@ pub struct Backend {
     #[schemars(regex(pattern = r"^[!-~]+$"), extend("examples" = ["primary"]))]
     pub name: String,
     /// Where it is: `http://…` or `https://…`, with a base path if its API needs one (the path of a request,
-    /// such as `/v1/chat/completions`, is appended). Or `builtin:echo`, an embedded OpenAI-compatible backend for
+    /// such as `/v1/chat/completions`, is appended; a `/v1` at the end is not doubled). Or `builtin:echo`, an embedded OpenAI-compatible backend for
     /// trying things out; `builtin:echo?latency_ms=50&chunk_ms=10` waits before the first byte and between the
     /// chunks of a stream (in milliseconds, by default 0).
     pub url: BackendUrl,

@@ -5,13 +5,16 @@ use serde::{Deserialize, Serialize};
 
 use super::MOST;
 
+/// The fastest rate is [`MOST`] per minute.
+const MOST_PER_SECOND: u64 = MOST / 60;
+
 /// Rates that must all hold, each a bucket of its own. A rate that is absent does not limit.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limit {
     /// Requests per second.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(range(max = MOST), extend("examples" = [10]))]
+    #[schemars(range(max = MOST_PER_SECOND), extend("examples" = [10]))]
     pub requests_per_second: Option<NonZeroU64>,
     /// Requests per minute.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -36,18 +36,12 @@ impl Watch<'_> {
         let config = self.config;
         for (n, backend) in config.backends.iter().enumerate() {
             let path = KeyPath::of("backends").index(n);
-            match backend.url.server() {
-                Some(server) if server.base_path().ends_with("/v1") => self.warn(
-                    path.key("url"),
-                    "requests will go to /v1/v1/…: the path of a request, which begins with /v1, is appended",
-                    "leave out the final /v1",
-                ),
-                None if backend.health.path.is_some() => self.warn(
+            if backend.url.is_echo() && backend.health.path.is_some() {
+                self.warn(
                     path.key("health").key("path"),
                     "the embedded backend is not asked for its health",
                     "remove the path",
-                ),
-                _ => {}
+                );
             }
         }
     }

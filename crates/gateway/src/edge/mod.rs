@@ -21,6 +21,11 @@
 //! | part of a body | `body_progress` between two pieces, by [`read_body`] |
 //! | requests whose answers it does not take | `body_progress` without one byte written |
 //!
+//! An HTTP/2 connection without a request in flight has `keep_alive` whatever frames come, a half-sent head
+//! included. Not bounded here: an HTTP/2 client that keeps the connection alive but grants one stream no window, since
+//! its answer is held back before it reaches the socket (whoever makes the answer bounds its time); and PING and
+//! SETTINGS frames, which h2 answers one by one in constant memory.
+//!
 //! A body of which the answer is sent before it was read (413) is not read to its end: the answer says
 //! `connection: close`, the write side is shut, and what still comes in is thrown away until the client
 //! closes, for at most five seconds. Closing at once would reset the connection, and with it often the answer.

@@ -102,11 +102,18 @@ fn until_served(gate: &Gate, ask: &Ask<'_>, until_room: u64, now: Timestamp) -> 
     let shares = |visit: &mut dyn FnMut(u128, u64, u128)| {
         for group in gate.backlog.others(ask.lane, now) {
             let lag = virtual_now.wrapping_mul(i128::from(group.ready_weight)).wrapping_sub(group.served);
-            let can_get = i128::from(group.weight)
-                .saturating_mul(turn)
-                .saturating_add(half_cost.saturating_mul(i128::from(group.lanes)))
-                .saturating_add(lag);
-            visit(u128::from(group.queued) << SCALE_BITS, group.arrivals.amount(now), unsigned(can_get));
+            let meanwhile = i128::from(group.weight).saturating_mul(turn);
+            let half = half_cost.saturating_mul(i128::from(group.lanes));
+            let can_get = unsigned(meanwhile.saturating_add(lag));
+            // What arrives in the last half turn of its lane comes too late to go before this one.
+            let in_time = unsigned(meanwhile - half) >> TIME_BITS;
+            let arriving = u128::from(group.arrivals.amount(now)).saturating_mul(in_time);
+            let arriving = arriving.checked_div(unsigned(meanwhile) >> TIME_BITS).unwrap_or(0);
+            visit(
+                u128::from(group.queued) << SCALE_BITS,
+                u64::try_from(arriving).unwrap_or(u64::MAX),
+                can_get,
+            );
         }
     };
 

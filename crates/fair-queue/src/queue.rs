@@ -5,7 +5,7 @@ use crate::gate::{Gate, LAPSED, NEWS, OPEN};
 use crate::index::{PlaceIndex, hash};
 use crate::lane::{FORGETTABLE, IDLE, Lane, Tenant};
 use crate::list::List;
-use crate::slab::Slab;
+use crate::slab::{NONE, Slab};
 use crate::waiter::Waiter;
 use crate::{
     Action, GateKey, GateLevel, Limits, Place, Refusal, Request, Requeue, Snapshot, TenantKey, Ticket,
@@ -279,6 +279,11 @@ impl FairQueue {
 
     fn find_lane(&self, tenant: u32, gate: u32) -> Option<u32> {
         let is_it = |lane: u32| self.lanes[lane].tenant == tenant && self.lanes[lane].gate == gate;
+        // Most tenants have but one lane, and it is about to be read anyway.
+        let first = self.tenants[tenant].lanes.head;
+        if first != NONE && is_it(first) {
+            return Some(first);
+        }
         self.lane_index.find(lane_hash(tenant, gate), is_it)
     }
 

@@ -52,15 +52,6 @@ impl FairQueue {
         lane
     }
 
-    /// Cost has arrived for a lane: what the estimate takes as its rate.
-    pub(super) fn count_arrival(&mut self, lane: u32, cost: u64, now: Timestamp) {
-        let to = &mut self.lanes[lane];
-        let gate = &mut self.gates[to.gate];
-        gate.backlog.count_out(to, now);
-        to.arrivals.add(cost, now);
-        gate.backlog.count_in(to, now);
-    }
-
     pub(super) fn reweigh(&mut self, tenant: u32, weight: u32, now: Timestamp) {
         if self.tenants[tenant].weight == weight {
             return;

@@ -61,8 +61,6 @@ impl FairQueue {
         self.tenants[tenant].held += 1;
         self.tenant_changed(tenant);
         let lane = self.lane_or_new(tenant, gate);
-        let cost = wants.at(gate).map_or(1, |want| turn_cost(want.cost));
-        self.count_arrival(lane, cost, now);
         self.serial += 1;
         let serial = self.serial;
         let waiter = self.waiters.insert(Waiter {
@@ -74,7 +72,7 @@ impl FairQueue {
             ..Waiter::default()
         });
         self.deadlines.insert(&mut self.waiters, waiter);
-        let place = self.link(waiter, lane, now);
+        let place = self.link(waiter, lane, true, now);
         self.sweep(now);
         Ok(place)
     }
@@ -187,7 +185,7 @@ impl FairQueue {
     }
 
     /// Puts a waiter into a lane, in the order of arrival. The estimate is of the moment before.
-    pub(super) fn link(&mut self, waiter: u32, lane: u32, now: Timestamp) -> Place {
+    pub(super) fn link(&mut self, waiter: u32, lane: u32, is_new: bool, now: Timestamp) -> Place {
         let (anchor, position, ahead) = self.seat(waiter, lane);
         let Self { waiters, lanes, gates, .. } = self;
         let to = &mut lanes[lane];
@@ -198,6 +196,9 @@ impl FairQueue {
         let estimate = estimate::wait(gate, &ask, now);
 
         gate.backlog.count_out(to, now);
+        if is_new {
+            to.arrivals.add(turn_cost(cost), now);
+        }
         if to.waiting == 0 {
             gate.enter(lane, to);
         }

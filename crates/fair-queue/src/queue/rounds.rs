@@ -136,7 +136,7 @@ impl FairQueue {
         let tenant = self.lanes[self.waiters[waiter].lane].tenant;
         self.unlink(waiter, now);
         let lane = self.lane_or_new(tenant, elsewhere);
-        self.link(waiter, lane, now);
+        self.link(waiter, lane, false, now);
     }
 
     fn grant(&mut self, waiter: u32, place: u32, now: Timestamp) -> Action {

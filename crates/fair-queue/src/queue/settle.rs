@@ -67,7 +67,7 @@ impl FairQueue {
         }
         self.deadlines.insert(&mut self.waiters, waiter);
         let lane = self.lane_or_new(tenant, gate);
-        let place = self.link(waiter, lane, now);
+        let place = self.link(waiter, lane, false, now);
         self.sweep(now);
         Requeue::Requeued(place)
     }

@@ -198,10 +198,6 @@ impl<S: Scheduler> Sim<S> {
         self.now = end;
     }
 
-    pub(crate) fn held(&self) -> usize {
-        self.held.len()
-    }
-
     pub(crate) fn shares(&self) -> Vec<f64> {
         let all: u64 = self.outcomes.iter().map(|outcome| outcome.units).sum();
         self.outcomes.iter().map(|outcome| 100.0 * outcome.units as f64 / all as f64).collect()

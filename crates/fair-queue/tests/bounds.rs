@@ -1,0 +1,399 @@
+//! Bounds and refusals, deadlines, departures, reconfiguration, and clocks that misbehave.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
+use std::time::Duration;
+
+use fairlane_fair_queue::{
+    Action, Demand, FairQueue, GateKey, GateLevel, Limits, Place, Reason, Refusal, Request, Requeue,
+    TenantKey, Ticket, Timestamp, Weight,
+};
+
+const GATE: GateKey = GateKey(1);
+
+fn at(ms: u64) -> Timestamp {
+    Timestamp::from_nanos(ms * 1_000_000)
+}
+
+fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+fn limits(depth: usize, total: usize, tenants: usize, in_flight: u32) -> Limits {
+    Limits {
+        max_queue_depth_per_tenant: depth.try_into().unwrap(),
+        max_total_queued: total.try_into().unwrap(),
+        max_tenants: tenants.try_into().unwrap(),
+        max_in_flight: in_flight.try_into().unwrap(),
+    }
+}
+
+/// Ten a second, at most ten; empty but for `level`, and the next comes in 100 ms.
+fn level(level: i64) -> GateLevel {
+    GateLevel {
+        gate: GATE,
+        level,
+        until_next: ms(100),
+        capacity: 10,
+        refill: 10,
+        period: Duration::from_secs(1),
+    }
+}
+
+fn ask(queue: &mut FairQueue, tenant: u128, deadline: u64, now: u64) -> Result<Place, Refusal> {
+    let request = Request {
+        tenant: TenantKey(tenant),
+        weight: Weight::MIN,
+        demands: &[Demand { gate: GATE, cost: 1 }],
+        levels: if queue.contended(GATE) { &[] } else { &[level(0)] },
+        deadline: at(deadline),
+    };
+    queue.enqueue(request, at(now))
+}
+
+fn granted(action: Option<Action>) -> Ticket {
+    match action {
+        Some(Action::Grant { ticket, .. }) => ticket,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn each_bound_refuses_with_its_own_reason_and_place() {
+    let mut queue = FairQueue::new(limits(2, 3, 2, 8));
+    assert_eq!(ask(&mut queue, 1, 5000, 0).unwrap().position, 1);
+    assert_eq!(ask(&mut queue, 1, 5000, 0).unwrap().position, 2);
+    let refusal = ask(&mut queue, 1, 5000, 0).unwrap_err();
+    assert_eq!(
+        (refusal.reason, refusal.position, refusal.waited),
+        (Reason::TenantQueueFull, 3, Duration::ZERO)
+    );
+    assert_eq!(refusal.retry_after, ms(300), "behind its own two");
+    assert_eq!(ask(&mut queue, 2, 5000, 0).unwrap().position, 1);
+    let refusal = ask(&mut queue, 3, 5000, 0).unwrap_err();
+    assert_eq!((refusal.reason, refusal.position), (Reason::QueueFull, 1));
+    queue.reconfigure(limits(2, 4, 2, 8), |_| None, at(0));
+    let refusal = ask(&mut queue, 3, 5000, 0).unwrap_err();
+    assert_eq!((refusal.reason, refusal.position), (Reason::TenantTableFull, 1));
+    queue.reconfigure(limits(2, 4, 3, 8), |_| None, at(0));
+    let refusal = ask(&mut queue, 3, 99, 0).unwrap_err();
+    assert_eq!((refusal.reason, refusal.position), (Reason::WaitExceedsBudget, 1));
+    assert_eq!((queue.held(), queue.tenants()), (3, 2));
+}
+
+#[test]
+fn the_bounds_are_checked_in_order() {
+    // All four apply; each bound that is lifted shows the next.
+    let mut queue = FairQueue::new(limits(1, 2, 2, 8));
+    ask(&mut queue, 1, 5000, 0).unwrap();
+    ask(&mut queue, 2, 5000, 0).unwrap();
+    assert_eq!(ask(&mut queue, 1, 0, 0).unwrap_err().reason, Reason::QueueFull);
+    queue.reconfigure(limits(1, 9, 2, 8), |_| None, at(0));
+    assert_eq!(ask(&mut queue, 1, 0, 0).unwrap_err().reason, Reason::TenantQueueFull);
+    assert_eq!(ask(&mut queue, 3, 0, 0).unwrap_err().reason, Reason::TenantTableFull);
+    queue.reconfigure(limits(2, 9, 9, 8), |_| None, at(0));
+    assert_eq!(ask(&mut queue, 1, 0, 0).unwrap_err().reason, Reason::WaitExceedsBudget);
+    assert_eq!(ask(&mut queue, 3, 0, 0).unwrap_err().reason, Reason::WaitExceedsBudget);
+    let names = Reason::ALL.map(Reason::as_str);
+    let spelled =
+        ["queue_full", "tenant_queue_full", "tenant_table_full", "wait_exceeds_budget", "deadline_exceeded"];
+    assert_eq!(names, spelled);
+}
+
+#[test]
+fn what_fits_the_budget_to_the_nanosecond_is_held_and_served() {
+    let mut queue = FairQueue::new(Limits::default());
+    // The third of a lane can be served at 300 ms, not a nanosecond earlier.
+    for (deadline, position) in [(100, 1), (200, 2), (300, 3)] {
+        let told = [level(0)];
+        let request = |deadline: Timestamp| Request {
+            tenant: TenantKey(1),
+            weight: Weight::MIN,
+            demands: &[Demand { gate: GATE, cost: 1 }],
+            levels: &told,
+            deadline,
+        };
+        let too_early = Timestamp::from_nanos(at(deadline).as_nanos() - 1);
+        let refusal = queue.enqueue(request(too_early), at(0)).unwrap_err();
+        assert_eq!((refusal.reason, refusal.position), (Reason::WaitExceedsBudget, position));
+        assert_eq!(refusal.retry_after, ms(deadline));
+        assert_eq!(queue.enqueue(request(at(deadline)), at(0)).unwrap().position, position);
+    }
+    assert_eq!(queue.poll(at(0)), None);
+    for now in [100, 200, 300] {
+        assert_eq!(queue.next_wakeup(), Some(at(now)));
+        let ticket = granted(queue.poll(at(now)));
+        assert!(queue.admitted(ticket, &[level(0)], at(now)));
+        assert_eq!(queue.poll(at(now)), None);
+    }
+    assert!(queue.is_empty());
+}
+
+#[test]
+fn debt_and_size_count_against_the_budget() {
+    let mut queue = FairQueue::new(Limits::default());
+    let mut ask = |cost: u64, told: i64, deadline: u64| {
+        let request = Request {
+            tenant: TenantKey(1),
+            weight: Weight::MIN,
+            demands: &[Demand { gate: GATE, cost }],
+            levels: &[level(told)],
+            deadline: at(deadline),
+        };
+        queue.enqueue(request, at(0)).map_err(|refusal| (refusal.reason, refusal.retry_after))
+    };
+    // In debt by five, ten are there after 1.5 s; more than ten never are.
+    assert_eq!(ask(10, -5, 1499), Err((Reason::WaitExceedsBudget, ms(1500))));
+    assert_eq!(ask(11, 10, 60_000).unwrap_err().0, Reason::WaitExceedsBudget);
+    assert!(ask(10, -5, 1500).is_ok());
+}
+
+#[test]
+fn a_deadline_is_answered_by_the_timer() {
+    let mut queue = FairQueue::new(Limits::default());
+    let first = ask(&mut queue, 1, 1000, 0).unwrap();
+    // The bucket turns out to be in debt.
+    queue.observed(level(-50), at(10));
+    assert_eq!(queue.poll(at(10)), None);
+    assert_eq!(queue.next_wakeup(), Some(at(1000)));
+    assert_eq!(queue.poll(at(999)), None);
+    let Some(Action::Expire { ticket, tenant, refusal }) = queue.poll(at(1000)) else { panic!("it is late") };
+    assert_eq!((ticket, tenant), (first.ticket, TenantKey(1)));
+    assert_eq!((refusal.reason, refusal.position), (Reason::DeadlineExceeded, 1));
+    assert_eq!((refusal.waited, refusal.gate), (ms(1000), GATE));
+    assert!(queue.is_empty());
+    assert!(!queue.cancel(first.ticket, at(1000)));
+}
+
+#[test]
+fn deadlines_out_of_order_are_answered_in_order() {
+    let mut queue = FairQueue::new(limits(1000, 1000, 10, 8));
+    let mut due = Vec::new();
+    for number in 0..200_u64 {
+        let deadline = 20_100 + number * 7919 % 10_000;
+        due.push(deadline);
+        ask(&mut queue, u128::from(number % 3), deadline, 0).unwrap();
+    }
+    queue.observed(level(-10_000), at(0));
+    due.sort_unstable();
+    assert_eq!(queue.poll(at(0)), None);
+    for deadline in due {
+        let wakeup = queue.next_wakeup().unwrap();
+        assert_eq!(wakeup, at(deadline));
+        assert!(matches!(queue.poll(wakeup), Some(Action::Expire { .. })));
+    }
+    assert!(queue.is_empty());
+}
+
+#[test]
+fn those_behind_move_up_when_one_leaves() {
+    let mut queue = FairQueue::new(Limits::default());
+    let places: Vec<Place> = (0..4).map(|_| ask(&mut queue, 1, 5000, 0).unwrap()).collect();
+    assert!(queue.cancel(places[1].ticket, at(0)));
+    assert!(!queue.cancel(places[1].ticket, at(0)), "it has left already");
+    assert_eq!(ask(&mut queue, 1, 5000, 0).unwrap().position, 4);
+    assert!(queue.cancel(places[0].ticket, at(0)));
+    assert_eq!(granted(queue.poll(at(100))), places[2].ticket);
+    // One whose caller goes while its attempt is out gives back what it had.
+    assert!(queue.cancel(places[2].ticket, at(100)));
+    assert!(!queue.admitted(places[2].ticket, &[], at(100)));
+    assert_eq!(queue.refused(places[2].ticket, &[], at(100)), Requeue::Unknown);
+    assert!(!queue.failed(places[2].ticket, at(100)));
+    assert_eq!(granted(queue.poll(at(100))), places[3].ticket);
+}
+
+#[test]
+fn a_refused_attempt_waits_again_at_the_head_or_is_told_at_once() {
+    let mut queue = FairQueue::new(Limits::default());
+    let first = ask(&mut queue, 1, 1000, 0).unwrap();
+    let second = ask(&mut queue, 1, 1000, 0).unwrap();
+    assert_eq!(granted(queue.poll(at(100))), first.ticket);
+    let Requeue::Requeued(place) = queue.refused(first.ticket, &[level(0)], at(100)) else {
+        panic!("it fits")
+    };
+    assert_eq!((place.ticket, place.position), (first.ticket, 1));
+    assert_eq!(queue.poll(at(199)), None);
+    assert_eq!(granted(queue.poll(at(200))), first.ticket);
+    let Requeue::Refused(refusal) = queue.refused(first.ticket, &[level(-20)], at(200)) else {
+        panic!("too late")
+    };
+    assert_eq!((refusal.reason, refusal.waited), (Reason::WaitExceedsBudget, ms(200)));
+    assert!(refusal.retry_after >= ms(2100));
+    queue.observed(level(1), at(300));
+    assert_eq!(granted(queue.poll(at(300))), second.ticket);
+    let refused = queue.refused(second.ticket, &[level(0)], at(1000));
+    assert!(matches!(refused, Requeue::Refused(Refusal { reason: Reason::DeadlineExceeded, .. })));
+    assert!(queue.is_empty());
+}
+
+#[test]
+fn a_refusal_that_tells_nothing_is_no_loop() {
+    let mut queue = FairQueue::new(Limits::default());
+    for levels in [&[][..], &[level(0)]] {
+        let request = Request {
+            tenant: TenantKey(1),
+            weight: Weight::MIN,
+            demands: &[Demand { gate: GATE, cost: 1 }],
+            levels,
+            deadline: at(60_000),
+        };
+        queue.enqueue(request, at(0)).unwrap();
+    }
+    let mut attempts = 0;
+    for now in 0..1000 {
+        while let Some(action) = queue.poll(at(now)) {
+            attempts += 1;
+            assert!(matches!(queue.refused(granted(Some(action)), &[], at(now)), Requeue::Requeued(_)));
+        }
+    }
+    assert!((2..=20).contains(&attempts), "{attempts} attempts in a second");
+}
+
+#[test]
+fn a_request_without_demands_waits_for_nothing() {
+    let mut queue = FairQueue::new(Limits::default());
+    let request =
+        Request { tenant: TenantKey(1), weight: Weight::MIN, demands: &[], levels: &[], deadline: at(0) };
+    let place = queue.enqueue(request, at(0)).unwrap();
+    assert_eq!(granted(queue.poll(at(0))), place.ticket);
+}
+
+#[test]
+fn contention_is_told_once_at_each_change() {
+    let mut queue = FairQueue::new(Limits::default());
+    assert_eq!(queue.poll_contention(), None);
+    let first = ask(&mut queue, 1, 5000, 0).unwrap();
+    ask(&mut queue, 2, 5000, 0).unwrap();
+    assert_eq!(queue.poll_contention(), Some((GATE, true)));
+    assert_eq!(queue.poll_contention(), None);
+    assert!(queue.cancel(first.ticket, at(0)));
+    assert_eq!(queue.poll_contention(), None);
+    let second = granted(queue.poll(at(100)));
+    assert!(queue.contended(GATE), "an attempt is out");
+    assert!(queue.admitted(second, &[], at(100)));
+    assert_eq!(queue.poll_contention(), Some((GATE, false)));
+    // There and back again unseen: nothing to tell.
+    let third = ask(&mut queue, 1, 5000, 100).unwrap();
+    assert!(queue.failed(third.ticket, at(100)) || queue.cancel(third.ticket, at(100)));
+    assert_eq!(queue.poll_contention(), None);
+}
+
+#[test]
+fn weights_and_bounds_change_live_without_a_dip() {
+    let mut queue = FairQueue::new(limits(100, 1000, 10, 1));
+    let now = at(0);
+    let open = GateLevel { level: 1_000_000, capacity: 1_000_000, ..level(0) };
+    let enqueue = |queue: &mut FairQueue, tenant: u128| {
+        let request = Request {
+            tenant: TenantKey(tenant),
+            weight: Weight::MIN,
+            demands: &[Demand { gate: GATE, cost: 1 }],
+            levels: &[open],
+            deadline: Timestamp::MAX,
+        };
+        queue.enqueue(request, now)
+    };
+    for tenant in [1, 2, 3].repeat(90) {
+        enqueue(&mut queue, tenant).unwrap();
+    }
+    let serve = |queue: &mut FairQueue| {
+        let Some(Action::Grant { ticket, tenant, .. }) = queue.poll(now) else { panic!("all wait") };
+        assert!(queue.admitted(ticket, &[], now));
+        tenant.0
+    };
+    let first: Vec<u128> = (0..31).map(|_| serve(&mut queue)).collect();
+    assert_eq!(first[..6], [1, 2, 3, 1, 2, 3]);
+    let held = queue.held();
+    let weights = |tenant: TenantKey| if tenant.0 == 1 { Weight::new(4) } else { None };
+    queue.reconfigure(limits(1, 1, 1, 1), weights, now);
+    assert_eq!(queue.held(), held, "nobody who waits is dropped");
+    assert_eq!(enqueue(&mut queue, 1).unwrap_err().reason, Reason::QueueFull);
+    // From the very next turns on the new weights hold, and nobody pauses or bursts.
+    let mut last = [0_usize; 4];
+    for turn in 1..=60 {
+        let tenant = usize::try_from(serve(&mut queue)).unwrap();
+        let gap = turn - last[tenant];
+        assert!(gap <= if tenant == 1 { 3 } else { 9 }, "tenant {tenant} paused for {gap} turns");
+        last[tenant] = turn;
+    }
+    let snapshot = queue.snapshot(now);
+    let waiting: Vec<usize> = snapshot.gates[0].lanes.iter().map(|lane| lane.waiting).collect();
+    let served: Vec<usize> = waiting.iter().map(|waiting| 90 - waiting).collect();
+    assert!(served[0].abs_diff(11 + 40) <= 1 && served[1].abs_diff(10 + 10) <= 1, "{served:?}");
+}
+
+#[test]
+fn a_clock_that_runs_backwards_stands_still() {
+    let mut queue = FairQueue::new(Limits::default());
+    let place = ask(&mut queue, 1, 5000, 1000).unwrap();
+    assert_eq!(queue.poll(at(0)), None);
+    assert_eq!(ask(&mut queue, 1, 5000, 500).unwrap().estimate, ms(200));
+    assert_eq!(queue.next_wakeup(), Some(at(1100)));
+    assert_eq!(granted(queue.poll(at(1100))), place.ticket);
+    assert!(queue.admitted(place.ticket, &[level(0)], at(3)));
+    queue.observed(level(0), at(2));
+    queue.reconfigure(Limits::default(), |_| None, at(1));
+    assert_eq!(queue.poll(at(0)), None);
+    assert_eq!(queue.held(), 1);
+}
+
+#[test]
+fn nothing_is_remembered_for_ever() {
+    let mut queue = FairQueue::new(limits(4, 10_000, 1000, 8));
+    for round in 0..20_u64 {
+        for number in 0..500_u64 {
+            let number = u128::from(round * 500 + number);
+            let gate = GateKey(number + 10);
+            let request = Request {
+                tenant: TenantKey(number),
+                weight: Weight::MIN,
+                demands: &[Demand { gate, cost: 1 }, Demand { gate: GATE, cost: 1 }],
+                levels: &[GateLevel { gate, ..level(1) }, level(5)],
+                deadline: at(1_000_000),
+            };
+            queue.enqueue(request, at(round)).unwrap();
+        }
+        while let Some(action) = queue.poll(at(round)) {
+            assert!(queue.admitted(granted(Some(action)), &[level(9)], at(round)));
+        }
+        while queue.poll_contention().is_some() {}
+        assert!(queue.tenants() <= 1000, "{} tenants", queue.tenants());
+    }
+    assert!(queue.is_empty());
+    // What is left goes by the timer.
+    let mut wakeups = 0;
+    while let Some(wakeup) = queue.next_wakeup() {
+        assert_eq!(queue.poll(wakeup), None);
+        wakeups += 1;
+        assert!(wakeups < 1000, "{} tenants remain", queue.tenants());
+    }
+    assert_eq!((queue.tenants(), queue.snapshot(at(100)).gates.len()), (0, 0));
+}
+
+#[test]
+fn a_tenant_in_debt_is_not_forgotten_for_a_newcomer_but_one_that_is_quits_is() {
+    let mut queue = FairQueue::new(limits(8, 100, 2, 1));
+    let open = GateLevel { level: 1000, capacity: 1000, ..level(0) };
+    let enqueue = |queue: &mut FairQueue, tenant: u128| {
+        let request = Request {
+            tenant: TenantKey(tenant),
+            weight: Weight::MIN,
+            demands: &[Demand { gate: GATE, cost: 1 }],
+            levels: &[open],
+            deadline: Timestamp::MAX,
+        };
+        queue.enqueue(request, at(0)).map_err(|refusal| refusal.reason)
+    };
+    for tenant in [1, 2, 2, 2] {
+        enqueue(&mut queue, tenant).unwrap();
+    }
+    // The first has been served ahead of the second, and has gone: it owes half a turn.
+    let ticket = granted(queue.poll(at(0)));
+    assert!(queue.admitted(ticket, &[], at(0)));
+    assert_eq!(enqueue(&mut queue, 3), Err(Reason::TenantTableFull));
+    // One more turn, and it is quits.
+    let ticket = granted(queue.poll(at(0)));
+    assert!(queue.admitted(ticket, &[], at(0)));
+    assert!(enqueue(&mut queue, 3).is_ok());
+    assert_eq!(queue.tenants(), 2);
+}

@@ -1,0 +1,345 @@
+//! Any sequence of calls: nothing is lost, doubled or leaked, and nothing panics.
+//!
+//! `PROPTEST_CASES` sets how many sequences are tried.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use fairlane_fair_queue::{
+    Action, Demand, FairQueue, GateKey, GateLevel, Limits, Reason, Request, Requeue, TenantKey, Ticket,
+    Timestamp, Weight,
+};
+use proptest::prelude::*;
+
+#[derive(Clone, Debug)]
+enum Call {
+    Enqueue { tenant: u8, weight: u32, gates: Vec<(u8, u64)>, told: Option<i64>, budget: u64 },
+    Poll,
+    Admitted { which: usize, told: Option<i64> },
+    Refused { which: usize, told: Option<i64> },
+    Failed(usize),
+    Cancel(usize),
+    Stale(usize),
+    Observed { gate: u8, level: i64 },
+    Reconfigure { depth: usize, total: usize, tenants: usize, in_flight: u32, weight: Option<u32> },
+    Pass(u64),
+    Back(u64),
+    Contention,
+}
+
+fn call() -> impl Strategy<Value = Call> {
+    let told = || prop_oneof![Just(None), (-3_i64..6).prop_map(Some)];
+    let gates = prop::collection::vec((0_u8..4, 0_u64..4), 0..6);
+    prop_oneof![
+        6 => (0_u8..8, 1_u32..6, gates, told(), 0_u64..3000)
+            .prop_map(|(tenant, weight, gates, told, budget)| Call::Enqueue { tenant, weight, gates, told, budget }),
+        6 => Just(Call::Poll),
+        3 => (any::<usize>(), told()).prop_map(|(which, told)| Call::Admitted { which, told }),
+        2 => (any::<usize>(), told()).prop_map(|(which, told)| Call::Refused { which, told }),
+        1 => any::<usize>().prop_map(Call::Failed),
+        1 => any::<usize>().prop_map(Call::Cancel),
+        1 => any::<usize>().prop_map(Call::Stale),
+        1 => (0_u8..4, -5_i64..10).prop_map(|(gate, level)| Call::Observed { gate, level }),
+        1 => (1_usize..6, 1_usize..20, 1_usize..8, 1_u32..5, prop::option::of(1_u32..9)).prop_map(
+            |(depth, total, tenants, in_flight, weight)| Call::Reconfigure { depth, total, tenants, in_flight, weight }
+        ),
+        4 => (0_u64..400).prop_map(Call::Pass),
+        1 => (0_u64..1000).prop_map(Call::Back),
+        2 => Just(Call::Contention),
+    ]
+}
+
+#[derive(Debug)]
+struct Held {
+    tenant: u8,
+    gates: BTreeSet<u8>,
+    deadline: Timestamp,
+    granted: bool,
+}
+
+/// What can be known of a queue from outside, kept in the simplest way.
+struct Model {
+    queue: FairQueue,
+    limits: Limits,
+    now: u64,
+    /// The latest moment ever told.
+    latest: Timestamp,
+    held: BTreeMap<Ticket, Held>,
+    gone: Vec<Ticket>,
+    contended: BTreeSet<GateKey>,
+    enqueued: usize,
+    ended: usize,
+}
+
+fn limits(depth: usize, total: usize, tenants: usize, in_flight: u32) -> Limits {
+    Limits {
+        max_queue_depth_per_tenant: depth.try_into().unwrap(),
+        max_total_queued: total.try_into().unwrap(),
+        max_tenants: tenants.try_into().unwrap(),
+        max_in_flight: in_flight.try_into().unwrap(),
+    }
+}
+
+fn level(gate: u8, level: i64) -> GateLevel {
+    GateLevel {
+        gate: GateKey(gate.into()),
+        level,
+        until_next: Duration::from_millis(70),
+        capacity: 5,
+        refill: 10,
+        period: Duration::from_secs(1),
+    }
+}
+
+fn levels(told: Option<i64>) -> Vec<GateLevel> {
+    told.map(|told| (0..4).map(|gate| level(gate, told + i64::from(gate))).collect()).unwrap_or_default()
+}
+
+impl Model {
+    fn new() -> Self {
+        let limits = limits(4, 16, 6, 3);
+        Self {
+            queue: FairQueue::new(limits),
+            limits,
+            now: 1_000_000,
+            latest: Timestamp::ZERO,
+            held: BTreeMap::new(),
+            gone: Vec::new(),
+            contended: BTreeSet::new(),
+            enqueued: 0,
+            ended: 0,
+        }
+    }
+
+    fn tell_time(&mut self) -> Timestamp {
+        let now = Timestamp::from_nanos(self.now * 1_000_000);
+        self.latest = self.latest.max(now);
+        // Of no concern to it, but now it knows the time as well.
+        self.queue.observed(level(99, 0), now);
+        now
+    }
+
+    fn nth(&self, which: usize, granted: bool) -> Option<Ticket> {
+        let these: Vec<Ticket> =
+            self.held.iter().filter(|(_, held)| held.granted == granted).map(|(ticket, _)| *ticket).collect();
+        (!these.is_empty()).then(|| these[which % these.len()])
+    }
+
+    fn end(&mut self, ticket: Ticket) {
+        self.held.remove(&ticket).unwrap();
+        self.gone.push(ticket);
+        self.ended += 1;
+    }
+
+    fn in_flight(&self) -> usize {
+        self.held.values().filter(|held| held.granted).count()
+    }
+
+    fn make(&mut self, call: Call) {
+        let now = self.tell_time();
+        match call {
+            Call::Enqueue { tenant, weight, gates, told, budget } => {
+                self.enqueue(tenant, weight, &gates, told, now + Duration::from_millis(budget), now);
+            }
+            Call::Poll => {
+                if let Some(action) = self.queue.poll(now) {
+                    self.act(action);
+                }
+            }
+            Call::Admitted { which, told } => {
+                if let Some(ticket) = self.nth(which, true) {
+                    assert!(self.queue.admitted(ticket, &levels(told), now));
+                    self.end(ticket);
+                }
+            }
+            Call::Refused { which, told } => {
+                if let Some(ticket) = self.nth(which, true) {
+                    self.refuse(ticket, told, now);
+                }
+            }
+            Call::Failed(which) => {
+                if let Some(ticket) = self.nth(which, true) {
+                    assert!(self.queue.failed(ticket, now));
+                    self.end(ticket);
+                }
+                // One that only waits has no attempt that could fail.
+                if let Some(ticket) = self.nth(which, false) {
+                    assert!(!self.queue.failed(ticket, now) && !self.queue.admitted(ticket, &[], now));
+                }
+            }
+            Call::Cancel(which) => {
+                if let Some(ticket) = self.nth(which, which % 3 == 0) {
+                    assert!(self.queue.cancel(ticket, now));
+                    assert!(!self.queue.cancel(ticket, now));
+                    self.end(ticket);
+                }
+            }
+            Call::Stale(which) => {
+                if !self.gone.is_empty() {
+                    let ticket = self.gone[which % self.gone.len()];
+                    assert!(!self.queue.cancel(ticket, now) && !self.queue.failed(ticket, now));
+                    assert!(!self.queue.admitted(ticket, &levels(Some(3)), now));
+                    assert_eq!(self.queue.refused(ticket, &[], now), Requeue::Unknown);
+                }
+            }
+            Call::Observed { gate, level: told } => self.queue.observed(level(gate, told), now),
+            Call::Reconfigure { depth, total, tenants, in_flight, weight } => {
+                self.limits = limits(depth, total, tenants, in_flight);
+                self.queue.reconfigure(self.limits, |_| weight.and_then(Weight::new), now);
+            }
+            Call::Pass(ms) => self.now += ms,
+            Call::Back(ms) => self.now -= ms.min(self.now),
+            Call::Contention => self.hear_contention(),
+        }
+        self.check();
+    }
+
+    fn enqueue(
+        &mut self,
+        tenant: u8,
+        weight: u32,
+        gates: &[(u8, u64)],
+        told: Option<i64>,
+        deadline: Timestamp,
+        now: Timestamp,
+    ) {
+        let demands: Vec<Demand> =
+            gates.iter().map(|(gate, cost)| Demand { gate: GateKey((*gate).into()), cost: *cost }).collect();
+        let request = Request {
+            tenant: TenantKey(tenant.into()),
+            weight: Weight::new(weight).unwrap(),
+            demands: &demands,
+            levels: &levels(told),
+            deadline,
+        };
+        let own = self.held.values().filter(|held| held.tenant == tenant).count();
+        let full = self.held.len() >= self.limits.max_total_queued.get();
+        let lane_full = own >= self.limits.max_queue_depth_per_tenant.get();
+        match self.queue.enqueue(request, now) {
+            Ok(place) => {
+                assert!(!full && !lane_full);
+                assert!(place.position >= 1 && place.position <= own + 1, "{place:?}");
+                let gates = gates.iter().map(|(gate, _)| *gate).collect();
+                let held = Held { tenant, gates, deadline, granted: false };
+                assert!(self.held.insert(place.ticket, held).is_none());
+                assert!(!self.gone.contains(&place.ticket), "a ticket was issued again");
+                self.enqueued += 1;
+            }
+            Err(refusal) => {
+                let expected = match refusal.reason {
+                    Reason::QueueFull => full,
+                    Reason::TenantQueueFull => lane_full && !full,
+                    _ => !full && !lane_full,
+                };
+                assert!(expected, "{refusal:?} with {} held, {own} of them its own", self.held.len());
+                assert_eq!(refusal.waited, Duration::ZERO);
+            }
+        }
+    }
+
+    fn act(&mut self, action: Action) {
+        match action {
+            Action::Grant { ticket, .. } => {
+                assert!(self.in_flight() < self.limits.max_in_flight.get() as usize);
+                let held = self.held.get_mut(&ticket).unwrap();
+                assert!(!held.granted && held.deadline >= self.latest);
+                held.granted = true;
+            }
+            Action::Expire { ticket, refusal, .. } => {
+                assert_eq!(refusal.reason, Reason::DeadlineExceeded);
+                assert!(!self.held[&ticket].granted && self.held[&ticket].deadline <= self.latest);
+                self.end(ticket);
+            }
+        }
+    }
+
+    fn refuse(&mut self, ticket: Ticket, told: Option<i64>, now: Timestamp) {
+        match self.queue.refused(ticket, &levels(told), now) {
+            Requeue::Requeued(place) => {
+                assert_eq!(place.ticket, ticket);
+                self.held.get_mut(&ticket).unwrap().granted = false;
+            }
+            Requeue::Refused(_) => self.end(ticket),
+            Requeue::Unknown => panic!("{ticket:?} was granted"),
+        }
+    }
+
+    fn hear_contention(&mut self) {
+        while let Some((gate, contended)) = self.queue.poll_contention() {
+            assert!(if contended { self.contended.insert(gate) } else { self.contended.remove(&gate) });
+        }
+        for gate in (0..4).map(GateKey) {
+            assert_eq!(self.queue.contended(gate), self.contended.contains(&gate));
+        }
+    }
+
+    fn check(&self) {
+        assert_eq!(self.queue.held(), self.held.len());
+        assert_eq!(self.enqueued, self.ended + self.held.len());
+        let snapshot = self.queue.snapshot(self.latest);
+        assert_eq!(snapshot.in_flight, self.in_flight());
+        let lanes = || snapshot.gates.iter().flat_map(|gate| &gate.lanes);
+        let waiting: usize = lanes().map(|lane| lane.waiting).sum();
+        assert_eq!(waiting + snapshot.in_flight, self.held.len());
+        for tenant in 0..8 {
+            let own = self.held.values().filter(|held| held.tenant == tenant).count();
+            let seen: usize = lanes()
+                .filter(|lane| lane.tenant == TenantKey(tenant.into()))
+                .map(|lane| lane.waiting + lane.in_flight)
+                .sum();
+            assert_eq!(seen, own);
+        }
+        // Nobody waits at a gate that no held request has asked for.
+        for gate in snapshot.gates.iter().filter(|gate| gate.waiting > 0) {
+            let asks = |held: &Held| {
+                held.gates.is_empty() || held.gates.contains(&u8::try_from(gate.gate.0).unwrap())
+            };
+            assert!(self.held.values().any(asks), "{gate:?}");
+        }
+    }
+
+    /// Lets all that is left run out: in the end nothing is held, and nothing is remembered.
+    fn finish(mut self) {
+        self.now += 10_000;
+        let now = self.tell_time();
+        while let Some(ticket) = self.nth(0, true) {
+            assert!(self.queue.admitted(ticket, &[], now));
+            self.end(ticket);
+        }
+        while let Some(action) = self.queue.poll(now) {
+            self.act(action);
+            while let Some(ticket) = self.nth(0, true) {
+                assert!(self.queue.admitted(ticket, &[], now));
+                self.end(ticket);
+            }
+        }
+        self.check();
+        assert!(self.held.is_empty() && self.queue.is_empty());
+        self.hear_contention();
+        assert!(self.contended.is_empty());
+        for _ in 0..1000 {
+            let Some(wakeup) = self.queue.next_wakeup() else { break };
+            assert_eq!(self.queue.poll(wakeup), None);
+        }
+        assert_eq!((self.queue.next_wakeup(), self.queue.tenants()), (None, 0));
+        assert_eq!(self.queue.snapshot(Timestamp::MAX).gates, []);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(400),
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn every_request_has_one_end_and_only_one(calls in prop::collection::vec(call(), 1..120)) {
+        let mut model = Model::new();
+        for call in calls {
+            model.make(call);
+        }
+        model.finish();
+    }
+}

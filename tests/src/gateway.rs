@@ -45,12 +45,12 @@ impl Gateway {
         let child = command.spawn().expect("the binary runs");
         // The command holds the writing ends of the pipes, which would keep them open.
         drop(command);
-        let serving = within("the gateway to serve", stderr.find("listen=")).await;
+        let serving = within("the gateway to serve", stderr.find("serving")).await;
         let Some(serving) = serving else {
             panic!("the gateway does not start:\n{}\nwith\n{yaml}", stderr.text())
         };
-        let listen = address(&serving, "listen=").unwrap_or_else(|| panic!("no address: {serving}"));
-        let admin = address(&serving, "admin=");
+        let listen = address(&serving, "listen").unwrap_or_else(|| panic!("no address: {serving}"));
+        let admin = address(&serving, "admin");
         Self { child, stderr, stdout, listen, admin, folder }
     }
 
@@ -118,6 +118,17 @@ impl Gateway {
         .await;
     }
 
+    /// Waits until `count` requests in all have joined a lane, whether they still are in it or have been admitted since.
+    pub async fn held_or_served(&self, count: u64) {
+        until(&format!("{count} requests to have been held"), async || {
+            let metrics = self.metrics().await;
+            let value = |name| metrics.value(name, &[]).unwrap_or_default();
+            let joined = value("rate_limit_fair_queue_depth") + value("rate_limit_fair_queue_grants_total");
+            (joined >= count as f64).then_some(())
+        })
+        .await;
+    }
+
     /// Waits for the metric to read `value`.
     pub async fn metric(&self, name: &str, labels: &[(&str, &str)], value: f64) {
         until(&format!("{name}{labels:?} to be {value}"), async || {
@@ -175,8 +186,20 @@ fn capture<'a>(attach: impl FnOnce(Stdio) -> &'a mut Command) -> Log {
     Log::read(reader)
 }
 
-/// The address that a log line gives for a field.
+/// The address that a log line gives for a field, in either format: `listen=127.0.0.1:1`, `"listen":"127.0.0.1:1"`.
 fn address(line: &str, field: &str) -> Option<SocketAddr> {
-    let (_, rest) = line.split_once(field)?;
+    let plain = line.replace(['"', ',', '}'], " ").replace(" : ", "=");
+    let (_, rest) = plain.split_once(&format!("{field}="))?;
     rest.split_whitespace().next()?.parse().ok()
+}
+
+#[test]
+fn addresses_are_found_in_both_formats() {
+    let text = "2026-01-01T00:00:00Z  INFO fairlane::cli: serving listen=127.0.0.1:1 admin=[::1]:2";
+    let json = r#"{"level":"INFO","fields":{"message":"serving","listen":"127.0.0.1:1","admin":"[::1]:2"}}"#;
+    for line in [text, json] {
+        assert_eq!(address(line, "listen"), "127.0.0.1:1".parse().ok());
+        assert_eq!(address(line, "admin"), "[::1]:2".parse().ok());
+    }
+    assert_eq!(address("serving, without an admin plane listen=127.0.0.1:1", "admin"), None);
 }

@@ -137,3 +137,17 @@ async fn a_whitelisted_address_bypasses_all_limits_and_cannot_be_forged() {
     assert_eq!(gateway.call(forged()).await.status, 200);
     assert_limited(&gateway.call(forged()).await, "client");
 }
+
+#[tokio::test]
+async fn more_addresses_than_buckets_take_no_more_memory_and_reset_nobody() {
+    let (_backend, gateway) =
+        two_each(|config| config.server("trusted_proxies: [127.0.0.1]").rate_limiting("max_buckets: 50"))
+            .await;
+    assert_eq!(passing(&gateway, 3, |_| vec!["203.0.113.1".into()]).await, 2);
+    // So many that the exhausted bucket would be thrown out if any were.
+    passing(&gateway, 500, |n| vec![format!("198.51.{}.{}", n / 250, n % 250)]).await;
+    assert_eq!(passing(&gateway, 3, |_| vec!["203.0.113.1".into()]).await, 0);
+    let metrics = gateway.metrics().await;
+    let buckets = metrics.value("rate_limit_buckets", &[]).unwrap();
+    assert!(buckets <= 60.0, "{buckets} buckets, of 50 and the ones that are shared beyond them");
+}

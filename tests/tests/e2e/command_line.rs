@@ -310,3 +310,20 @@ async fn serve_prints_nothing_and_logs_to_standard_error() {
     assert_eq!(gateway.stdout().whole().await, "");
     assert!(gateway.stderr().whole().await.contains("serving"));
 }
+
+#[tokio::test]
+async fn the_log_may_be_json_line_by_line() {
+    let backend = Backend::start().await;
+    let config = Config::with(&backend).permissive().section("log: { format: json, level: debug }");
+    let mut gateway = Gateway::start(&config).await;
+    assert_eq!(gateway.call(Call::chat("m")).await.status, 200);
+    gateway.terminate();
+    assert_eq!(gateway.exited().await, 0);
+    let log = gateway.stderr().whole().await;
+    assert!(log.lines().count() >= 3, "{log}");
+    for line in log.lines() {
+        let line: serde_json::Value =
+            serde_json::from_str(line).unwrap_or_else(|_| panic!("no JSON: {line}"));
+        assert!(line["timestamp"].is_string() && line["level"].is_string(), "{line}");
+    }
+}

@@ -215,3 +215,15 @@ async fn the_echo_backend_answers_chats_streams_completions_embeddings_and_messa
         assert_ne!(answer.json(), Value::Null, "{path}");
     }
 }
+
+#[tokio::test]
+async fn callers_may_speak_http2() {
+    let backend = Backend::start().await;
+    let gateway =
+        Gateway::start(&people(Config::with(&backend)).limit("per_user: { requests_per_hour: 1 }")).await;
+    let call = || Call::chat("m").key("key-of-alice");
+    let answer = gateway.client().call_http2(call()).await;
+    assert_eq!((answer.status, Told::of(&answer).remaining), (200, 0));
+    assert_eq!(backend.request(1).await.body, call().content());
+    assert_limited(&gateway.client().call_http2(call()).await, "user");
+}

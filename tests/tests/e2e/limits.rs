@@ -176,6 +176,21 @@ async fn an_absent_limit_is_none() {
 }
 
 #[tokio::test]
+async fn switched_off_no_limit_counts() {
+    let backend = Backend::start().await;
+    let config = people(Config::with(&backend))
+        .rate_limiting("enabled: false")
+        .limit("global: { requests_per_hour: 1 }")
+        .limit("per_user: { requests_per_hour: 1 }")
+        .limit("per_backend: { requests_per_hour: 1 }");
+    let gateway = Gateway::start(&config).await;
+    for _ in 0..5 {
+        let answer = gateway.call(alice()).await;
+        assert_eq!((answer.status, answer.header("ratelimit")), (200, ""));
+    }
+}
+
+#[tokio::test]
 async fn without_fair_queuing_an_exhausted_limit_refuses_at_once() {
     let backend = Backend::start().await;
     let config =

@@ -24,3 +24,4 @@ mod secrets;
 mod statuses;
 mod streaming;
 mod support;
+mod wire;

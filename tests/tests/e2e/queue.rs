@@ -31,7 +31,9 @@ fn assert_queue_refused(answer: &Answer, limit_type: &str, reason: &str) {
     assert!(queue["waited_ms"].is_u64());
     assert_eq!(queue["waited_ms"].as_u64(), answer.number("x-fair-queue-wait-ms"));
     assert_eq!(answer.header("x-fair-queue-estimated-wait-ms"), "", "it was not admitted");
-    assert_eq!(Told::of(answer).remaining, 0);
+    // At a deadline, what the bucket holds may be there for another.
+    let most = u64::from(reason == "deadline_exceeded");
+    assert!(Told::of(answer).remaining <= most, "{}", answer.printed());
 }
 
 /// One request passes at once, and another every ten seconds: whoever is held stays so for the whole test.
@@ -59,9 +61,15 @@ async fn queue_full_when_as_many_are_held_as_may_be_in_all() {
     let gateway = slow(&backend, &["max_total_queued: 2", "max_queue_depth_per_tenant: 1"]).await;
     let _held = [gateway.begin(alice()), gateway.begin(bob())];
     gateway.held(2).await;
-    for call in [Call::chat("gpt-x").key("key-of-carol"), alice()] {
+    for (ahead, call) in [(0, Call::chat("gpt-x").key("key-of-carol")), (1, alice())] {
         let answer = gateway.call(call).await;
         assert_queue_refused(&answer, "model", "queue_full");
+        assert_eq!(answer.details()["fair_queue"]["position"], ahead + 1, "in its own lane");
+        let wait = assert_retry(&answer);
+        assert!(
+            (ahead * 10_000 + 3_000..=ahead * 10_000 + 10_000).contains(&wait),
+            "behind its own lane: {wait}"
+        );
         assert_eq!(answer.details()["fair_queue"]["waited_ms"], 0);
     }
     assert_eq!((refusals(&gateway, "queue_full").await, backend.count()), (2.0, 1));
@@ -423,4 +431,88 @@ async fn a_key_that_bypasses_the_limits_is_not_held_behind_others() {
     gateway.held(1).await;
     let answer = gateway.call(Call::chat("gpt-x").key("key-of-the-operator")).await;
     assert_eq!((answer.status, answer.header("x-fair-queue-position")), (200, ""));
+}
+
+#[tokio::test]
+async fn a_lone_tenant_gets_the_whole_bucket_in_the_order_it_came() {
+    let backend = Backend::start().await;
+    let config = people(Config::with(&backend))
+        .limit("per_model: { requests_per_second: 20, burst_capacity: 1 }")
+        .fair_queuing("");
+    let gateway = Gateway::start(&config).await;
+    assert_eq!(gateway.call(alice()).await.status, 200);
+    let start = Instant::now();
+    let mut held = Vec::new();
+    for n in 1..=20 {
+        held.push(gateway.begin(alice().set("x-number", &n.to_string())));
+        gateway.held_or_served(n).await;
+    }
+    for held in held {
+        assert_eq!(held.answer().await.status, 200);
+    }
+    let elapsed = start.elapsed();
+    assert!(elapsed < Duration::from_millis(1_000) + LATE, "twenty at twenty a second: {elapsed:?}");
+    let order: Vec<usize> =
+        backend.seen()[1..].iter().filter_map(|seen| seen.header("x-number").parse().ok()).collect();
+    assert_eq!(order, (1..=20).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn those_who_wait_at_one_bucket_are_in_nobodys_way_at_another() {
+    let backend = Backend::start().await;
+    let config = people(Config::with(&backend))
+        .limit("per_model: { overrides: { scarce: { requests_per_minute: 6, burst_capacity: 1 } } }")
+        .fair_queuing("max_wait_ms: 10000000")
+        .fair_queuing("max_queue_depth_per_tenant: 1000")
+        .section("timeouts: { request: { standard: { total: 4h }, streaming: { total: 4h } } }");
+    let gateway = Gateway::start(&config).await;
+    let scarce = || Call::chat("scarce").key("key-of-alice");
+    assert_eq!(gateway.call(scarce()).await.status, 200);
+    let _held: Vec<_> = (0..300).map(|_| gateway.begin(scarce())).collect();
+    gateway.held(300).await;
+    for call in [alice(), bob(), alice(), bob()] {
+        let answer = gateway.call(call).await;
+        assert_eq!((answer.status, answer.header("x-fair-queue-wait-ms")), (200, ""));
+    }
+    assert_eq!(gateway.queues().await["held"], 300);
+}
+
+#[tokio::test]
+async fn weights_come_from_the_list_from_the_tier_or_by_default() {
+    let backend = Backend::start().await;
+    let yaml = Config::with(&backend)
+        .key("a", "key-a", "user: alice, tier: gold")
+        .key("b", "key-b", "user: bob, tier: gold")
+        .key("c", "key-c", "user: carol")
+        .key("d", "key-d", "user: dave")
+        .section("identity: { tiers: { gold: { weight: 4 } } }")
+        .limit("per_model: { requests_per_minute: 6, burst_capacity: 1 }")
+        .fair_queuing("max_wait_ms: 100000")
+        .fair_queuing("default_weight: 2")
+        .fair_queuing(
+            "weights: [ { tenant: alice, weight: 9 }, { tenant: \"${NAME}\", weight: 7, dimension: user } ]",
+        )
+        .yaml();
+    let gateway = Gateway::start_yaml(&yaml, |command| {
+        command.env("NAME", "carol");
+    })
+    .await;
+    let call = |key: &str| Call::chat("m").key(key);
+    assert_eq!(gateway.call(call("key-a")).await.status, 200);
+    let mut held = Vec::new();
+    let mut weights = std::collections::BTreeMap::new();
+    for (count, key) in (1..).zip(["key-a", "key-b", "key-c", "key-d"]) {
+        held.push(gateway.begin(call(key)));
+        gateway.held(count).await;
+        let page = gateway.queues().await;
+        let gate =
+            page["gates"].as_array().unwrap().iter().find(|gate| gate["waiting"] != 0).unwrap().clone();
+        for lane in gate["lanes"].as_array().unwrap() {
+            // The lane that is new belongs to whoever has just come.
+            weights.entry(lane["tenant"].to_string()).or_insert((key, lane["weight"].clone()));
+        }
+    }
+    let weights: std::collections::BTreeMap<_, _> = weights.into_values().collect();
+    let wanted = [("key-a", 9), ("key-b", 4), ("key-c", 7), ("key-d", 2)];
+    assert_eq!(weights, wanted.map(|(key, weight)| (key, json!(weight))).into());
 }

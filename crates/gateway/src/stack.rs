@@ -175,7 +175,7 @@ impl Shared {
         if route.kind == Kind::Models {
             return Ok(self.list_models(&caller, passed.quota));
         }
-        let (request, reading) = self.read(request, route).await.map_err(&refused)?;
+        let (request, reading) = self.read(request, route, arrived).await.map_err(&refused)?;
         self.may_use(&caller, reading.model.as_deref()).map_err(&refused)?;
 
         let ask = self.ask(&caller, passed, &reading, request.body(), arrived, route.dialect);
@@ -210,11 +210,15 @@ impl Shared {
         &self,
         request: Request<Incoming>,
         route: &Route,
+        arrived: Instant,
     ) -> Result<(Request<Bytes>, Reading), Fault> {
         request::refuse_encoded(request.headers())?;
         let bounds = self.parts.body;
         let (parts, body) = request.into_parts();
-        let body = edge::read_body(body, bounds.max_bytes, bounds.progress).await.map_err(unread)?;
+        // A drip that always makes progress must still come to an end.
+        let body = edge::read_body(body, bounds.max_bytes, bounds.progress);
+        let body = tokio::time::timeout_at(arrived + bounds.total, body).await;
+        let body = body.map_err(|_| Fault::BodyStalled)?.map_err(unread)?;
         let reading = request::read(route.kind, &parts.headers, &body).await?;
         Ok((Request::from_parts(parts, body), reading))
     }

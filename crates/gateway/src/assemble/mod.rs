@@ -57,6 +57,8 @@ pub struct BodyBounds {
     pub max_bytes: usize,
     /// The longest pause in it.
     pub progress: Duration,
+    /// All of it, from the request's head: no class of request may take longer.
+    pub total: Duration,
 }
 
 /// A configuration that was accepted cannot be put to work.
@@ -92,7 +94,7 @@ pub enum AssembleError {
 ///
 /// What validation cannot see: certificates, say, or the system refusing random bytes.
 pub fn assemble(config: &GatewayConfig) -> Result<Parts, AssembleError> {
-    let rate_limiting = &config.rate_limiting;
+    let (rate_limiting, request) = (&config.rate_limiting, &config.timeouts.request);
     let clock = TokioClock::start();
     let hasher = hasher(&config.identity)?;
     let routes = Routes::new(config.server.paths.iter().map(String::as_str));
@@ -124,6 +126,7 @@ pub fn assemble(config: &GatewayConfig) -> Result<Parts, AssembleError> {
         body: BodyBounds {
             max_bytes: usize::try_from(config.server.max_body_bytes.get()).unwrap_or(usize::MAX),
             progress: config.server.timeouts.body_progress,
+            total: request.standard.total.max(request.streaming.total),
         },
         models: backends::listed_models(config),
         limits,

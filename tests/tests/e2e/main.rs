@@ -19,6 +19,7 @@ mod identity;
 mod leaving;
 mod limits;
 mod metrics;
+mod python_clients;
 mod queue;
 mod secrets;
 mod statuses;

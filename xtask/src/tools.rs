@@ -18,9 +18,9 @@ struct Tool {
 }
 
 const TOOLS: &[Tool] = &[Tool {
-    name: "Python 3.10 with venv",
+    name: "Python 3.11 with venv",
     // Debian leaves `ensurepip` out of `python3`, and without it a virtual environment gets no pip.
-    probe: &["python3", "-c", "import ensurepip, venv, sys; sys.exit(sys.version_info < (3, 10))"],
+    probe: &["python3", "-c", "import ensurepip, venv, sys; sys.exit(sys.version_info < (3, 11))"],
     packages: &["python3", "python3-venv"],
     reason: "the official client library calls the gateway",
 }];

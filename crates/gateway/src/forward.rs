@@ -1,6 +1,7 @@
 //! The service behind admission: an admitted request goes to a backend.
 
 use std::{
+    collections::HashMap,
     convert::Infallible,
     future::Future,
     net::IpAddr,
@@ -10,15 +11,17 @@ use std::{
 };
 
 use bytes::Bytes;
+use fairlane_limiter::Balances;
 use http::{HeaderValue, Request, Response, uri::PathAndQuery};
 use tokio::time::Instant;
 use tower::Service;
 
 use crate::{
     admission::{Ask, Permit},
-    answer::{Dialect, Fault},
+    answer::{Dialect, Fault, QuotaStatus},
     body::Body,
     dimension::Dimension,
+    limits::Charges,
     proxy::{ForwardError, Outbound, Proxy},
     request::Reading,
 };
@@ -36,13 +39,18 @@ pub(crate) struct Understood {
 
 /// Sends admitted requests to backends.
 #[derive(Clone, Debug)]
-pub(crate) struct Forward {
+pub(crate) struct Forward(Arc<Backends>);
+
+#[derive(Debug)]
+struct Backends {
     proxy: Arc<Proxy>,
+    /// By name; where a caller is told of a backend's limit.
+    charges: HashMap<Arc<str>, Charges>,
 }
 
 impl Forward {
-    pub(crate) const fn new(proxy: Arc<Proxy>) -> Self {
-        Self { proxy }
+    pub(crate) fn new(proxy: Arc<Proxy>, charges: HashMap<Arc<str>, Charges>) -> Self {
+        Self(Arc::new(Backends { proxy, charges }))
     }
 }
 
@@ -56,7 +64,7 @@ impl Service<Request<Bytes>> for Forward {
     }
 
     fn call(&mut self, mut request: Request<Bytes>) -> Self::Future {
-        let proxy = Arc::clone(&self.proxy);
+        let backends = Arc::clone(&self.0);
         let permit = request.extensions_mut().remove::<Permit>();
         let understood = request.extensions_mut().remove::<Understood>();
         Box::pin(async move {
@@ -65,7 +73,7 @@ impl Service<Request<Bytes>> for Forward {
                 return Ok(Fault::Internal.answer(Dialect::default()));
             };
             let dialect = understood.dialect;
-            Ok(forward(&proxy, permit, understood, request)
+            Ok(forward(&backends, permit, understood, request)
                 .await
                 .unwrap_or_else(|fault| fault.answer(dialect)))
         })
@@ -73,7 +81,7 @@ impl Service<Request<Bytes>> for Forward {
 }
 
 async fn forward(
-    proxy: &Proxy,
+    backends: &Backends,
     permit: Permit,
     understood: Understood,
     request: Request<Bytes>,
@@ -94,9 +102,25 @@ async fn forward(
         tokens: 0,
     };
     // The permit learns at once that a backend is reached, also if the caller leaves in the middle.
-    match proxy.forward_noting(outbound, permit.reached()).await {
-        Ok(forwarded) => Ok(forwarded.response),
-        Err(error) => Err(fault(&error)),
+    match backends.proxy.forward_noting(outbound, permit.reached()).await {
+        Ok(forwarded) => {
+            if let Some(granted) = &forwarded.granted {
+                permit.met(backends.quota(&forwarded.backend, granted.balances()), None);
+            }
+            Ok(forwarded.response)
+        }
+        Err(error) => {
+            if let ForwardError::AllExhausted { backend, denied, retry_after } = &error {
+                permit.met(backends.quota(backend, denied.balances()), Some(*retry_after));
+            }
+            Err(fault(&error))
+        }
+    }
+}
+
+impl Backends {
+    fn quota(&self, backend: &str, balances: &Balances) -> Option<QuotaStatus> {
+        self.charges.get(backend)?.tightest(balances)
     }
 }
 

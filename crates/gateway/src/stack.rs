@@ -65,7 +65,7 @@ impl Stack {
     #[must_use]
     pub fn new(parts: Parts) -> Self {
         let layer = AdmissionLayer::new(Arc::clone(&parts.admission), classify as Classify);
-        let admission = layer.layer(Forward::new(Arc::clone(&parts.proxy)));
+        let admission = layer.layer(Forward::new(Arc::clone(&parts.proxy), parts.backend_charges.clone()));
         Self(Arc::new(Shared { parts, admission }))
     }
 

@@ -3,7 +3,7 @@
 use std::{
     fmt,
     pin::Pin,
-    sync::Arc,
+    sync::{Arc, OnceLock},
     task::{Context, Poll},
     time::Duration,
 };
@@ -37,6 +37,8 @@ struct Inner {
     charges: Charges,
     reached: Reached,
     quota: Option<QuotaStatus>,
+    /// What a backend's own limit said, and when it has room again if it had none.
+    at_backend: OnceLock<(QuotaStatus, Option<Duration>)>,
     hold: Option<Hold>,
 }
 
@@ -77,7 +79,14 @@ impl Permit {
         quota: Option<QuotaStatus>,
         hold: Option<Hold>,
     ) -> Self {
-        Self(Arc::new(Inner { returns, charges, reached: Reached::default(), quota, hold }))
+        Self(Arc::new(Inner {
+            returns,
+            charges,
+            reached: Reached::default(),
+            quota,
+            at_backend: OnceLock::new(),
+            hold,
+        }))
     }
 
     /// A backend has been reached: the request counts now, however it ends.
@@ -91,10 +100,23 @@ impl Permit {
         &self.0.reached
     }
 
+    /// A backend's own limit was met too. `retry_after`: it refused, and has room again then.
+    pub fn met(&self, quota: Option<QuotaStatus>, retry_after: Option<Duration>) {
+        if let Some(quota) = quota {
+            // A request is dispatched once, and told of once.
+            _ = self.0.at_backend.set((quota, retry_after));
+        }
+    }
+
     /// Writes what the caller is told of its limits and of its wait.
     pub fn write_headers(&self, headers: &mut HeaderMap) {
-        if let Some(quota) = self.0.quota {
-            quota.write(headers, None);
+        match (self.0.quota, self.0.at_backend.get()) {
+            (Some(quota), None) => quota.write(headers, None),
+            (None, Some((at_backend, retry_after))) => at_backend.write(headers, *retry_after),
+            (Some(quota), Some((at_backend, retry_after))) => {
+                quota.tighter(*at_backend).write(headers, *retry_after);
+            }
+            (None, None) => {}
         }
         if let Some(hold) = self.0.hold {
             headers.insert(HeaderName::from_static("x-fair-queue-position"), hold.position.into());

@@ -1,6 +1,9 @@
 //! Backends from configuration.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+};
 
 use fairlane_config::{
     BackendUrl, GatewayConfig,
@@ -22,13 +25,13 @@ use crate::{
 
 pub(super) fn proxy(
     config: &GatewayConfig,
-    hasher: &Hasher,
+    charges: &HashMap<Arc<str>, Charges>,
     limiter: &Arc<Limiter>,
 ) -> Result<Proxy, AssembleError> {
     let backends = config
         .backends
         .iter()
-        .map(|backend| self::backend(backend, quota(config, backend, hasher, limiter)?))
+        .map(|backend| self::backend(backend, quota(charges.get(&*backend.name), limiter)))
         .collect::<Result<Vec<_>, _>>()?;
     let request = &config.timeouts.request;
     let timeouts = Timeouts {
@@ -95,20 +98,28 @@ fn rules(patterns: &[fairlane_config::ModelPattern]) -> Result<ModelRules, Assem
         .map_err(|_| AssembleError::Value("a model pattern is not valid"))
 }
 
-fn quota(
+fn quota(charges: Option<&Charges>, limiter: &Arc<Limiter>) -> Option<Arc<dyn BackendQuota>> {
+    let charges = charges.filter(|charges| !charges.is_empty())?.as_slice().to_vec();
+    Some(Arc::new(BackendCharges::new(Arc::clone(limiter), charges, Vec::new())))
+}
+
+/// What a request is charged at each backend, by the backend's name.
+pub(super) fn charges(
     config: &GatewayConfig,
-    backend: &model::Backend,
     hasher: &Hasher,
-    limiter: &Arc<Limiter>,
-) -> Result<Option<Arc<dyn BackendQuota>>, AssembleError> {
-    let per_backend = &config.rate_limiting.limits.per_backend;
-    let limit = per_backend.overrides.get(&backend.name).unwrap_or(&per_backend.limit);
-    let quotas = if config.rate_limiting.enabled { quotas(limit)? } else { Vec::new() };
-    if quotas.is_empty() {
-        return Ok(None);
+) -> Result<HashMap<Arc<str>, Charges>, AssembleError> {
+    let mut all = HashMap::new();
+    if !config.rate_limiting.enabled {
+        return Ok(all);
     }
-    let charges = Charges::of_identity(Dimension::Backend, hasher.backend(&backend.name), &quotas);
-    Ok(Some(Arc::new(BackendCharges::new(Arc::clone(limiter), charges.as_slice().to_vec(), Vec::new()))))
+    let per_backend = &config.rate_limiting.limits.per_backend;
+    for backend in &config.backends {
+        let limit = per_backend.overrides.get(&backend.name).unwrap_or(&per_backend.limit);
+        let digest = hasher.backend(&backend.name);
+        let charges = Charges::of_identity(Dimension::Backend, digest, &quotas(limit)?);
+        all.insert(backend.name.as_str().into(), charges);
+    }
+    Ok(all)
 }
 
 /// Exact names that backends serve, each once, in order; a wildcard names no model.

@@ -4,7 +4,7 @@ mod backends;
 mod identities;
 mod limits;
 
-use std::{num::NonZeroU32, sync::Arc, time::Duration};
+use std::{collections::HashMap, num::NonZeroU32, sync::Arc, time::Duration};
 
 use fairlane_config::{GatewayConfig, model};
 use fairlane_fair_queue::Limits;
@@ -15,7 +15,7 @@ use crate::{
     admission::{Admission, Edge, Limiter, QueueSettings},
     clock::TokioClock,
     edge::{EdgeSettings, EdgeTimeouts},
-    limits::IdentityLimits,
+    limits::{Charges, IdentityLimits},
     proxy::{InvalidCredential, InvalidTarget, Proxy, ProxyError},
     request::Routes,
     telemetry::Telemetry,
@@ -48,6 +48,8 @@ pub struct Parts {
     pub limiter: Arc<Limiter>,
     /// The backends.
     pub proxy: Arc<Proxy>,
+    /// What a request is charged at each of them.
+    pub backend_charges: HashMap<Arc<str>, Charges>,
 }
 
 /// How a body is read.
@@ -114,7 +116,8 @@ pub fn assemble(config: &GatewayConfig) -> Result<Parts, AssembleError> {
         IdentityLimits::default()
     };
     let admission = Admission::new(Arc::clone(&limiter), queue(config), clock, Arc::clone(&telemetry));
-    let proxy = backends::proxy(config, &hasher, &limiter)?;
+    let backend_charges = backends::charges(config, &hasher)?;
+    let proxy = backends::proxy(config, &backend_charges, &limiter)?;
     Ok(Parts {
         trusted_proxies: TrustedProxies::new(
             config.server.trusted_proxies.iter().map(model_range).collect::<AddressSet>(),
@@ -133,6 +136,7 @@ pub fn assemble(config: &GatewayConfig) -> Result<Parts, AssembleError> {
         admission: Arc::new(admission),
         limiter,
         proxy: Arc::new(proxy),
+        backend_charges,
         telemetry,
     })
 }

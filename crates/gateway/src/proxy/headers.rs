@@ -143,7 +143,7 @@ pub(super) fn to_caller(headers: &mut HeaderMap) {
     for name in renamed {
         let Some(to) = backend_name(name.as_str()) else { continue };
         let Entry::Occupied(entry) = headers.entry(name) else { continue };
-        let values: SmallVec<[HeaderValue; 2]> = entry.remove_entry_mult().1.collect();
+        let values: SmallVec<[HeaderValue; 1]> = entry.remove_entry_mult().1.collect();
         for value in values {
             match headers.entry(&to) {
                 Entry::Vacant(vacant) => {
@@ -166,7 +166,7 @@ fn is_renamed(name: &str) -> bool {
 }
 
 /// The names of which every answer of a common API has some, so that they need not be put together.
-const COMMON: [(&str, HeaderName); 8] = [
+static COMMON: [(&str, HeaderName); 8] = [
     ("x-request-id", HeaderName::from_static("x-backend-request-id")),
     ("request-id", HeaderName::from_static("x-backend-request-id")),
     ("x-ratelimit-limit-requests", HeaderName::from_static("x-backend-ratelimit-limit-requests")),

@@ -1,6 +1,6 @@
 //! Whose address a request comes from, and who cannot pretend otherwise.
 
-use fairlane_tests::{Answer, Backend, Call, Config, Gateway};
+use fairlane_tests::{Answer, Backend, Call, Client, Config, Gateway};
 
 use crate::support::{Told, assert_limited};
 
@@ -150,4 +150,31 @@ async fn more_addresses_than_buckets_take_no_more_memory_and_reset_nobody() {
     let metrics = gateway.metrics().await;
     let buckets = metrics.value("rate_limit_buckets", &[]).unwrap();
     assert!(buckets <= 60.0, "{buckets} buckets, of 50 and the ones that are shared beyond them");
+}
+
+#[tokio::test]
+async fn a_listener_of_both_families_takes_an_ipv4_caller_for_what_it_is() {
+    let backend = Backend::start().await;
+    let yaml = Config::with(&backend)
+        .permissive()
+        .server("trusted_proxies: [127.0.0.9]")
+        .rate_limiting("whitelist: [127.0.0.8]")
+        .limit("per_client: { requests_per_hour: 1, overrides: { 127.0.0.7: { requests_per_hour: 2 } } }")
+        .yaml()
+        .replacen("listen: 127.0.0.1:0", "listen: \"[::]:0\"", 1);
+    let gateway = Gateway::start_yaml(&yaml, |_| {}).await;
+    let client = Client::new(([127, 0, 0, 1], gateway.listen().port()).into());
+    let passed = async |call: Call| {
+        let mut passed = 0;
+        for _ in 0..4 {
+            passed += usize::from(client.call(call.clone()).await.status == 200);
+        }
+        passed
+    };
+    assert_eq!(passed(Call::chat("m").from("127.0.0.6")).await, 1);
+    assert_eq!(passed(Call::chat("m").from("127.0.0.7")).await, 2, "its override");
+    assert_eq!(passed(Call::chat("m").from("127.0.0.8")).await, 4, "whitelisted");
+    let forwarded = |from: &str| Call::chat("m").from("127.0.0.9").set("x-forwarded-for", from);
+    assert_eq!(passed(forwarded("203.0.113.1")).await, 1, "trusted");
+    assert_eq!(passed(forwarded("127.0.0.6")).await, 0, "the same client by another way");
 }

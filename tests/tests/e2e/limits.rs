@@ -69,6 +69,9 @@ async fn backends_at_their_own_limit_refuse_as_backend() {
     assert_limited(&answer, "backend");
     let wait = assert_retry(&answer);
     assert!((30_000..=60_000).contains(&wait), "the first that has room again: {wait}");
+    let denied = [("limit_type", "backend"), ("decision", "denied")];
+    let metrics = gateway.metrics().await;
+    assert!(metrics.value("rate_limit_decisions_total", &denied).is_some_and(|count| count >= 2.0));
 }
 
 #[tokio::test]

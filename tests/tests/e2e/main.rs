@@ -7,6 +7,7 @@
 )]
 
 mod admin;
+mod answers;
 mod backends;
 mod capacity;
 mod clients;

@@ -103,3 +103,16 @@ async fn what_a_backend_says_of_its_own_limits_is_passed_on_under_another_name()
     assert_ne!(answer.header("x-request-id"), "backends-own");
     assert_named(&answer);
 }
+
+#[tokio::test]
+async fn the_quota_of_a_backend_is_told_too() {
+    let backend = Backend::start().await;
+    let config = Config::with(&backend).permissive().limit("per_backend: { requests_per_hour: 1 }");
+    let gateway = Gateway::start(&config).await;
+    for status in [200, 429] {
+        let answer = gateway.call(Call::chat("m")).await;
+        assert_eq!(answer.status, status);
+        let told = Told::of(&answer);
+        assert_eq!((told.policy.as_str(), told.limit, told.remaining), ("per-backend", 1, 0));
+    }
+}

@@ -2,8 +2,15 @@
 
 use std::time::Duration;
 
-use fairlane_tests::{Backend, Call, Config, Gateway};
-use tokio::time::Instant;
+use fairlane_tests::{
+    Backend, Call, Config, Gateway,
+    wait::{pass, within},
+};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+    time::Instant,
+};
 
 async fn gateway(entries: &[&str]) -> (Backend, Gateway) {
     let backend = Backend::start().await;
@@ -40,6 +47,32 @@ async fn a_head_that_does_not_end_is_closed() {
         let answer = closed_after_sending("header: 300ms", head).await;
         assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 408 "), "{answer}");
     }
+}
+
+#[tokio::test]
+async fn a_body_that_drips_for_longer_than_any_request_may_take_is_408() {
+    let backend = Backend::start().await;
+    let times = "standard: { total: 400ms }, streaming: { first_byte: 400ms, idle: 400ms, total: 400ms }";
+    let config =
+        Config::with(&backend).permissive().section(&format!("timeouts: {{ request: {{ {times} }} }}"));
+    let gateway = Gateway::start(&config).await;
+    let start = Instant::now();
+    let (mut read, mut write) = TcpStream::connect(gateway.listen()).await.unwrap().into_split();
+    let dripping = tokio::spawn(async move {
+        let head =
+            "POST /v1/chat/completions HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n{\"model\":\"";
+        let mut more = write.write_all(head.as_bytes()).await;
+        while more.is_ok() {
+            pass(Duration::from_millis(20)).await;
+            more = write.write_all(b"m").await;
+        }
+    });
+    let mut answer = vec![0; 12];
+    within("an answer", read.read_exact(&mut answer)).await.unwrap();
+    dripping.abort();
+    assert_eq!(String::from_utf8_lossy(&answer), "HTTP/1.1 408");
+    assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
+    assert_eq!(backend.count(), 0);
 }
 
 #[tokio::test]

@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use tower::Service;
 
 use crate::{
-    admission::{Ask, Permit},
+    admission::Permit,
     answer::{Dialect, Fault, QuotaStatus},
     body::Body,
     dimension::Dimension,
@@ -29,7 +29,6 @@ use crate::{
 /// What has been understood of a request on its way to admission.
 #[derive(Clone, Debug)]
 pub(crate) struct Understood {
-    pub(crate) ask: Ask,
     pub(crate) reading: Reading,
     pub(crate) client: IpAddr,
     pub(crate) arrived: Instant,

@@ -89,10 +89,7 @@ impl hyper::service::Service<Request<Incoming>> for Stack {
 
 /// What admission asks of a request is put together by the steps before it.
 fn classify(request: &mut Request<Bytes>) -> Ask {
-    match request.extensions().get::<Understood>() {
-        Some(understood) => understood.ask.clone(),
-        None => Ask::nothing(Instant::now()),
-    }
+    request.extensions_mut().remove::<Ask>().unwrap_or_else(|| Ask::nothing(Instant::now()))
 }
 
 /// Who asks, as far as a key tells.
@@ -278,8 +275,9 @@ impl Shared {
         arrived: Instant,
         dialect: Dialect,
     ) -> Response<Body> {
-        let understood = Understood { ask, reading, client, arrived, id: id.clone(), dialect };
+        let understood = Understood { reading, client, arrived, id: id.clone(), dialect };
         request.extensions_mut().insert(understood);
+        request.extensions_mut().insert(ask);
         let answered = self.admission.clone().call(request).await;
         let response = answered.unwrap_or_else(|never| match never {});
         response.map(|body| body.boxed_unsync())

@@ -172,12 +172,6 @@ impl Gateway {
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
-
-    /// The id of the process.
-    #[must_use]
-    pub fn process_id(&self) -> Option<u32> {
-        self.child.id()
-    }
 }
 
 fn capture<'a>(attach: impl FnOnce(Stdio) -> &'a mut Command) -> Log {

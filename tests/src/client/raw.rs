@@ -23,11 +23,6 @@ impl Raw {
         _ = within("bytes to be taken", self.stream.write_all(bytes.as_ref())).await;
     }
 
-    /// Closes the sending half.
-    pub async fn finish(&mut self) {
-        _ = self.stream.shutdown().await;
-    }
-
     /// Reads until the other side closes.
     pub async fn rest(&mut self) -> String {
         let mut bytes = Vec::new();

@@ -52,7 +52,10 @@ pub(crate) fn ensure() -> anyhow::Result<()> {
 }
 
 fn install(packages: &[&str]) -> anyhow::Result<()> {
-    process::run(apt().arg("update"))?;
+    // A list that cannot be renewed, of some other source perhaps, need not be the one that is needed.
+    if let Err(error) = process::run(apt().arg("update")) {
+        eprintln!("{error:#}: going on with the lists that are here");
+    }
     process::run(apt().args(["install", "--yes", "--no-install-recommends"]).args(packages))
 }
 

@@ -7,38 +7,44 @@ use std::{
 };
 
 use bytes::Bytes;
-use http_body::{Frame, SizeHint};
+use http_body::{Body, Frame, SizeHint};
+use pin_project_lite::pin_project;
 use tokio::time::Instant;
 
-use crate::{
-    body::{Body, BoxError},
-    telemetry::Telemetry,
-};
+use crate::telemetry::Telemetry;
 
-/// An answer's body that tells the metrics when it has ended, or was given up.
+pin_project! {
+    /// An answer's body that tells the metrics when it has ended, or was given up.
+    #[derive(Debug)]
+    pub(crate) struct Finished<B> {
+        #[pin]
+        body: B,
+        end: End,
+    }
+}
+
 #[derive(Debug)]
-pub(crate) struct Finished {
-    body: Body,
+struct End {
     telemetry: Arc<Telemetry>,
     route: usize,
     arrived: Instant,
 }
 
-impl Finished {
-    pub(crate) const fn new(body: Body, telemetry: Arc<Telemetry>, route: usize, arrived: Instant) -> Self {
-        Self { body, telemetry, route, arrived }
+impl<B> Finished<B> {
+    pub(crate) const fn new(body: B, telemetry: Arc<Telemetry>, route: usize, arrived: Instant) -> Self {
+        Self { body, end: End { telemetry, route, arrived } }
     }
 }
 
-impl http_body::Body for Finished {
+impl<B: Body<Data = Bytes>> Body for Finished<B> {
     type Data = Bytes;
-    type Error = BoxError;
+    type Error = B::Error;
 
     fn poll_frame(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
+    ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
+        self.project().body.poll_frame(cx)
     }
 
     fn is_end_stream(&self) -> bool {
@@ -50,7 +56,7 @@ impl http_body::Body for Finished {
     }
 }
 
-impl Drop for Finished {
+impl Drop for End {
     fn drop(&mut self) {
         self.telemetry.ended(self.route, self.arrived.elapsed());
     }

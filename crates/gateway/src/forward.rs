@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use tower::Service;
 
 use crate::{
-    admission::Permit,
+    admission::{Ask, Permit},
     answer::{Dialect, Fault, QuotaStatus},
     body::Body,
     dimension::Dimension,
@@ -26,14 +26,25 @@ use crate::{
     request::Reading,
 };
 
-/// What has been understood of a request on its way to admission.
-#[derive(Clone, Debug)]
+/// What has been understood of a request on its way to admission, its body among it.
+#[derive(Debug)]
 pub(crate) struct Understood {
+    /// What it asks of admission; taken when it is asked.
+    pub(crate) ask: Option<Ask>,
+    pub(crate) body: Bytes,
     pub(crate) reading: Reading,
     pub(crate) client: IpAddr,
     pub(crate) arrived: Instant,
     pub(crate) id: HeaderValue,
     pub(crate) dialect: Dialect,
+}
+
+impl Understood {
+    /// What admission is asked for a request.
+    pub(crate) fn take_ask(request: &mut Request<Self>) -> Ask {
+        let arrived = request.body().arrived;
+        request.body_mut().ask.take().unwrap_or_else(|| Ask::nothing(arrived))
+    }
 }
 
 /// Sends admitted requests to backends.
@@ -53,7 +64,7 @@ impl Forward {
     }
 }
 
-impl Service<Request<Bytes>> for Forward {
+impl Service<Request<Understood>> for Forward {
     type Response = Response<Body>;
     type Error = Infallible;
     type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
@@ -62,19 +73,16 @@ impl Service<Request<Bytes>> for Forward {
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, mut request: Request<Bytes>) -> Self::Future {
+    fn call(&mut self, mut request: Request<Understood>) -> Self::Future {
         let backends = Arc::clone(&self.0);
         let permit = request.extensions_mut().remove::<Permit>();
-        let understood = request.extensions_mut().remove::<Understood>();
+        let dialect = request.body().dialect;
+        // Without a permit nobody has been asked; the answer to that is no.
+        let Some(permit) = permit else {
+            return Box::pin(std::future::ready(Ok(Fault::Internal.answer(dialect))));
+        };
         Box::pin(async move {
-            // Without a permit nobody has been asked; the answer to that is no.
-            let (Some(permit), Some(understood)) = (permit, understood) else {
-                return Ok(Fault::Internal.answer(Dialect::default()));
-            };
-            let dialect = understood.dialect;
-            Ok(forward(&backends, permit, understood, request)
-                .await
-                .unwrap_or_else(|fault| fault.answer(dialect)))
+            Ok(forward(&backends, permit, request).await.unwrap_or_else(|fault| fault.answer(dialect)))
         })
     }
 }
@@ -82,16 +90,15 @@ impl Service<Request<Bytes>> for Forward {
 async fn forward(
     backends: &Backends,
     permit: Permit,
-    understood: Understood,
-    request: Request<Bytes>,
+    request: Request<Understood>,
 ) -> Result<Response<Body>, Fault> {
-    let (parts, body) = request.into_parts();
+    let (parts, understood) = request.into_parts();
     let path = parts.uri.into_parts().path_and_query;
     let outbound = Outbound {
         method: parts.method,
         path_and_query: path.unwrap_or_else(|| PathAndQuery::from_static("/")),
         headers: parts.headers,
-        body,
+        body: understood.body,
         model: understood.reading.model.as_deref(),
         stream: understood.reading.stream,
         dialect: understood.dialect,

@@ -25,7 +25,7 @@ use std::{
 
 use bytes::Bytes;
 use fairlane_identity::{Credential, Identity, client_address};
-use http::{HeaderValue, Request, Response, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use tokio::time::Instant;
@@ -35,20 +35,20 @@ use crate::{
     admission::{AdmissionLayer, AdmissionService, Ask, Passed, Refused},
     answer::{Dialect, Fault, QuotaStatus},
     assemble::Parts,
-    body::{Body, full},
+    body::{Body, BoxError, full},
     edge::{self, BodyError, Connection},
     finish::Finished,
     forward::{Forward, Understood},
     limits::Charges,
     models,
-    request::{self, Kind, Lookup, Reading, Route},
+    request::{self, Kind, Lookup, Reading},
     trace,
 };
 
 /// A caller that has gone reads no answer; this status, nginx's, says so in metrics.
 const CALLER_GONE: u16 = 499;
 
-type Classify = fn(&mut Request<Bytes>) -> Ask;
+type Classify = fn(&mut Request<Understood>) -> Ask;
 
 /// The data plane's service.
 #[derive(Clone, Debug)]
@@ -64,7 +64,7 @@ impl Stack {
     /// Stacks the parts.
     #[must_use]
     pub fn new(parts: Parts) -> Self {
-        let layer = AdmissionLayer::new(Arc::clone(&parts.admission), classify as Classify);
+        let layer = AdmissionLayer::new(Arc::clone(&parts.admission), Understood::take_ask as Classify);
         let admission = layer.layer(Forward::new(Arc::clone(&parts.proxy), parts.backend_charges.clone()));
         Self(Arc::new(Shared { parts, admission }))
     }
@@ -81,23 +81,39 @@ impl hyper::service::Service<Request<Incoming>> for Stack {
     type Error = Infallible;
     type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
 
-    fn call(&self, request: Request<Incoming>) -> Self::Future {
+    fn call(&self, mut request: Request<Incoming>) -> Self::Future {
         let shared = Arc::clone(&self.0);
-        Box::pin(async move { Ok(shared.handle(request).await) })
+        let exchange = shared.begin(&mut request);
+        // All steps that need no waiting come before the future is made, which keeps it small: there is one for every
+        // held request.
+        match shared.enter(&request, &exchange) {
+            Ok(entered) => Box::pin(async move { Ok(shared.proceed(request, exchange, entered).await) }),
+            Err(early) => {
+                let response = shared.finish(early.into_answer(exchange.dialect), exchange);
+                Box::pin(std::future::ready(Ok(response)))
+            }
+        }
     }
 }
 
-/// What admission asks of a request is put together by the steps before it.
-fn classify(request: &mut Request<Bytes>) -> Ask {
-    request.extensions_mut().remove::<Ask>().unwrap_or_else(|| Ask::nothing(Instant::now()))
+/// What is known of a request from its first moment.
+struct Exchange {
+    arrived: Instant,
+    id: HeaderValue,
+    method: Method,
+    /// Its path's index in metrics.
+    route: usize,
+    dialect: Dialect,
 }
 
-/// Who asks, as far as a key tells.
-struct Caller {
+/// A request that has passed everything that needs no body.
+struct Entered {
+    passed: Passed,
+    kind: Kind,
     identity: Option<Arc<Identity>>,
 }
 
-/// A refusal on the way to admission, with what the limits on the wire said.
+/// An answer on the way to admission, with what the limits on the wire said.
 struct Early {
     fault: Fault,
     quota: Option<QuotaStatus>,
@@ -107,10 +123,14 @@ impl Early {
     fn of(quota: Option<QuotaStatus>) -> impl Fn(Fault) -> Self {
         move |fault| Self { fault, quota }
     }
+
+    fn into_answer(self, dialect: Dialect) -> Response<Body> {
+        Refused { fault: self.fault, quota: self.quota }.answer(dialect)
+    }
 }
 
 impl Shared {
-    async fn handle(self: Arc<Self>, mut request: Request<Incoming>) -> Response<Body> {
+    fn begin(&self, request: &mut Request<Incoming>) -> Exchange {
         let arrived = Instant::now();
         let id = trace::name_request(request.headers_mut());
         let method = request.method().clone();
@@ -118,17 +138,66 @@ impl Shared {
             Lookup::Found(index, route) | Lookup::OtherMethod(index, route) => (index, route.dialect),
             Lookup::Nothing => (self.parts.telemetry.unknown_route(), Dialect::default()),
         };
-        let connection = request.extensions().get::<Connection>().cloned();
-        let answering = self.answer(request, &id, arrived, dialect);
-        let mut response = match connection {
+        Exchange { arrived, id, method, route, dialect }
+    }
+
+    fn enter(&self, request: &Request<Incoming>, exchange: &Exchange) -> Result<Entered, Early> {
+        let parts = &self.parts;
+        edge::vet(request).map_err(|malformed| Early::of(None)(Fault::invalid(malformed.to_string())))?;
+        let passed = parts.edge.pass(self.client(request))?;
+        let refused = Early::of(passed.quota);
+        let route = match parts.routes.look_up(request.uri().path(), &exchange.method) {
+            Lookup::Found(_, route) => route,
+            Lookup::OtherMethod(_, route) => {
+                return Err(refused(Fault::MethodNotAllowed { allow: route.method.clone() }));
+            }
+            Lookup::Nothing => return Err(refused(Fault::NotFound)),
+        };
+        let identity = self.identify(request).map_err(&refused)?;
+        if route.kind != Kind::Models {
+            request::refuse_encoded(request.headers()).map_err(&refused)?;
+        }
+        Ok(Entered { passed, kind: route.kind, identity })
+    }
+
+    async fn proceed(
+        &self,
+        request: Request<Incoming>,
+        exchange: Exchange,
+        entered: Entered,
+    ) -> Response<Body> {
+        if entered.kind == Kind::Models {
+            return self.finish(self.list_models(&entered), exchange);
+        }
+        let (head, body) = request.into_parts();
+        let understood = match self.read(&head.headers, body, &exchange, &entered).await {
+            Ok((body, reading)) => self.understand(body, reading, &exchange, entered),
+            Err(fault) => Err(Early { fault, quota: entered.passed.quota }),
+        };
+        let understood = match understood {
+            Ok(understood) => understood,
+            Err(early) => return self.finish(early.into_answer(exchange.dialect), exchange),
+        };
+        let connection = head.extensions.get::<Connection>().cloned();
+        let answering = self.admission.clone().call(Request::from_parts(head, understood));
+        let answered = match connection {
             // A caller that leaves is noticed in every phase, also where hyper does not look.
             Some(connection) => tokio::select! {
                 biased;
-                response = answering => response,
-                () = connection.caller_gone() => gone(),
+                answered = answering => answered,
+                () = connection.caller_gone() => return self.finish(gone(), exchange),
             },
             None => answering.await,
         };
+        self.finish(answered.unwrap_or_else(|never| match never {}), exchange)
+    }
+
+    /// Names the answer, and counts it now and at its end.
+    fn finish<B>(&self, mut response: Response<B>, exchange: Exchange) -> Response<Body>
+    where
+        B: http_body::Body<Data = Bytes, Error = BoxError> + Send + 'static,
+    {
+        let Exchange { arrived, id, method, route, .. } = exchange;
         trace::name_answer(response.headers_mut(), id);
         let telemetry = &self.parts.telemetry;
         telemetry.answered(route, &method, response.status(), arrived.elapsed());
@@ -137,46 +206,41 @@ impl Shared {
         response.map(|body| Finished::new(body, telemetry, route, arrived).boxed_unsync())
     }
 
-    async fn answer(
+    async fn read(
         &self,
-        request: Request<Incoming>,
-        id: &HeaderValue,
-        arrived: Instant,
-        dialect: Dialect,
-    ) -> Response<Body> {
-        match self.steps(request, id, arrived).await {
-            Ok(response) => response,
-            Err(Early { fault, quota }) => Refused { fault, quota }.answer(dialect),
-        }
+        headers: &HeaderMap,
+        body: Incoming,
+        exchange: &Exchange,
+        entered: &Entered,
+    ) -> Result<(Bytes, Reading), Fault> {
+        let bounds = self.parts.body;
+        // A drip that always makes progress must still come to an end.
+        let body = edge::read_body(body, bounds.max_bytes, bounds.progress);
+        let body = tokio::time::timeout_at(exchange.arrived + bounds.total, body).await;
+        let body = body.map_err(|_| Fault::BodyStalled)?.map_err(unread)?;
+        let reading = request::read(entered.kind, headers, &body).await?;
+        Ok((body, reading))
     }
 
-    async fn steps(
+    /// What is asked of admission and of a backend, if the key may ask it and somebody serves it.
+    fn understand(
         &self,
-        request: Request<Incoming>,
-        id: &HeaderValue,
-        arrived: Instant,
-    ) -> Result<Response<Body>, Early> {
-        let parts = &self.parts;
-        edge::vet(&request).map_err(|malformed| Early::of(None)(Fault::invalid(malformed.to_string())))?;
-        let passed = parts.edge.pass(self.client(&request)).await?;
-        let refused = Early::of(passed.quota);
-
-        let route = match parts.routes.look_up(request.uri().path(), request.method()) {
-            Lookup::Found(_, route) => route,
-            Lookup::OtherMethod(_, route) => {
-                return Err(refused(Fault::MethodNotAllowed { allow: route.method.clone() }));
-            }
-            Lookup::Nothing => return Err(refused(Fault::NotFound)),
-        };
-        let caller = self.identify(&request).map_err(&refused)?;
-        if route.kind == Kind::Models {
-            return Ok(self.list_models(&caller, passed.quota));
-        }
-        let (request, reading) = self.read(request, route, arrived).await.map_err(&refused)?;
-        self.may_use(&caller, reading.model.as_deref()).map_err(&refused)?;
-
-        let ask = self.ask(&caller, passed, &reading, request.body(), arrived, route.dialect);
-        Ok(self.admit(request, ask, reading, passed.client, id, arrived, route.dialect).await)
+        body: Bytes,
+        reading: Reading,
+        exchange: &Exchange,
+        entered: Entered,
+    ) -> Result<Understood, Early> {
+        let Entered { passed, identity, .. } = entered;
+        self.may_use(identity.as_deref(), reading.model.as_deref()).map_err(Early::of(passed.quota))?;
+        Ok(Understood {
+            ask: Some(self.ask(identity.as_deref(), passed, &reading, &body, exchange)),
+            body,
+            reading,
+            client: passed.client,
+            arrived: exchange.arrived,
+            id: exchange.id.clone(),
+            dialect: exchange.dialect,
+        })
     }
 
     /// The address that counts as the caller's.
@@ -190,41 +254,22 @@ impl Shared {
     }
 
     /// A key that is there must be good; none at all is a matter of the mode.
-    fn identify<B>(&self, request: &Request<B>) -> Result<Caller, Fault> {
+    fn identify<B>(&self, request: &Request<B>) -> Result<Option<Arc<Identity>>, Fault> {
         let credential = Credential::from_headers(request.headers()).map_err(|_| Fault::InvalidApiKey)?;
         match credential {
             Some(credential) => {
                 let identity = self.parts.directory.authenticate(&credential, unix_now());
-                let identity = identity.map_err(|_| Fault::InvalidApiKey)?;
-                Ok(Caller { identity: Some(Arc::clone(identity)) })
+                identity.map(|identity| Some(Arc::clone(identity))).map_err(|_| Fault::InvalidApiKey)
             }
-            None if self.parts.permissive => Ok(Caller { identity: None }),
+            None if self.parts.permissive => Ok(None),
             None => Err(Fault::InvalidApiKey),
         }
     }
 
-    async fn read(
-        &self,
-        request: Request<Incoming>,
-        route: &Route,
-        arrived: Instant,
-    ) -> Result<(Request<Bytes>, Reading), Fault> {
-        request::refuse_encoded(request.headers())?;
-        let bounds = self.parts.body;
-        let (parts, body) = request.into_parts();
-        // A drip that always makes progress must still come to an end.
-        let body = edge::read_body(body, bounds.max_bytes, bounds.progress);
-        let body = tokio::time::timeout_at(arrived + bounds.total, body).await;
-        let body = body.map_err(|_| Fault::BodyStalled)?.map_err(unread)?;
-        let reading = request::read(route.kind, &parts.headers, &body).await?;
-        Ok((Request::from_parts(parts, body), reading))
-    }
-
     /// Whether the key may use the model, and somebody serves it.
-    fn may_use(&self, caller: &Caller, model: Option<&str>) -> Result<(), Fault> {
+    fn may_use(&self, identity: Option<&Identity>, model: Option<&str>) -> Result<(), Fault> {
         // A request that names no model may mean any: only a key for every model may send it.
-        let allowed = |identity: &Arc<Identity>| identity.allows_model(model.unwrap_or_default());
-        if !caller.identity.as_ref().is_none_or(allowed) {
+        if !identity.is_none_or(|identity| identity.allows_model(model.unwrap_or_default())) {
             return Err(Fault::ModelNotAllowed);
         }
         if !model.is_none_or(|model| self.parts.proxy.serves(model)) {
@@ -235,15 +280,14 @@ impl Shared {
 
     fn ask(
         &self,
-        caller: &Caller,
+        identity: Option<&Identity>,
         passed: Passed,
         reading: &Reading,
         body: &Bytes,
-        arrived: Instant,
-        dialect: Dialect,
+        exchange: &Exchange,
     ) -> Ask {
         let limits = &self.parts.limits;
-        let plan = caller.identity.as_ref().and_then(|identity| limits.plan(identity));
+        let plan = identity.and_then(|identity| limits.plan(identity));
         let mut charges = Charges::default();
         let bypass = passed.bypass || plan.is_some_and(|plan| plan.bypass);
         if !bypass {
@@ -257,37 +301,18 @@ impl Shared {
         Ask {
             charges,
             tenant: plan.map(|plan| plan.tenant),
-            arrived,
+            arrived: exchange.arrived,
             body_bytes: body.len() as u64,
             edge: passed.quota,
-            dialect,
+            dialect: exchange.dialect,
         }
     }
 
-    #[expect(clippy::too_many_arguments, reason = "everything that has been learnt on the way")]
-    async fn admit(
-        &self,
-        mut request: Request<Bytes>,
-        ask: Ask,
-        reading: Reading,
-        client: IpAddr,
-        id: &HeaderValue,
-        arrived: Instant,
-        dialect: Dialect,
-    ) -> Response<Body> {
-        let understood = Understood { reading, client, arrived, id: id.clone(), dialect };
-        request.extensions_mut().insert(understood);
-        request.extensions_mut().insert(ask);
-        let answered = self.admission.clone().call(request).await;
-        let response = answered.unwrap_or_else(|never| match never {});
-        response.map(|body| body.boxed_unsync())
-    }
-
-    fn list_models(&self, caller: &Caller, quota: Option<QuotaStatus>) -> Response<Body> {
-        let mut response = models::list(&self.parts.models, |model| {
-            caller.identity.as_ref().is_none_or(|identity| identity.allows_model(model))
-        });
-        if let Some(quota) = quota {
+    fn list_models(&self, entered: &Entered) -> Response<Body> {
+        let allowed =
+            |model: &str| entered.identity.as_ref().is_none_or(|identity| identity.allows_model(model));
+        let mut response = models::list(&self.parts.models, allowed);
+        if let Some(quota) = entered.passed.quota {
             quota.write(response.headers_mut(), None);
         }
         response

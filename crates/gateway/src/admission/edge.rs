@@ -2,7 +2,7 @@
 
 use std::{net::IpAddr, sync::Arc};
 
-use fairlane_limiter::{Decision, Store as _};
+use fairlane_limiter::Decision;
 
 use super::{
     ask::Refused,
@@ -44,17 +44,17 @@ impl Edge {
     /// # Errors
     ///
     /// Why it may not pass; nothing has been taken then.
-    pub async fn pass(&self, client: IpAddr) -> Result<Passed, Refused> {
+    pub fn pass(&self, client: IpAddr) -> Result<Passed, Refused> {
         let bypass = self.limits.bypasses(client);
         let charges = if bypass { None } else { Some(self.limits.charges(client)) };
         let Some(charges) = charges.filter(|charges| !charges.is_empty()) else {
             return Ok(Passed { client, bypass, quota: None });
         };
-        match self.limiter.take(charges.as_slice()).await {
-            Ok(Decision::Granted(granted)) => {
+        match self.limiter.take_now(charges.as_slice()) {
+            Decision::Granted(granted) => {
                 Ok(Passed { client, bypass, quota: charges.tightest(granted.balances()) })
             }
-            Ok(Decision::Denied(denied)) => Err(Refused {
+            Decision::Denied(denied) => Err(Refused {
                 quota: charges.tightest(denied.balances()),
                 fault: Fault::RateLimited(RateLimited {
                     limit_type: binding(&charges, &denied).unwrap_or(Dimension::Global),
@@ -62,12 +62,11 @@ impl Edge {
                     fair_queue: None,
                 }),
             }),
-            Ok(Decision::Impossible(impossible)) => {
+            Decision::Impossible(impossible) => {
                 let limit_type = impossible.exceeding().first().and_then(|&at| charges.dimension(at));
                 let limit_type = limit_type.unwrap_or(Dimension::Global);
                 Err(Refused { fault: Fault::ExceedsLimit { limit_type }, quota: None })
             }
-            Err(_) => Err(Refused { fault: Fault::StoreUnavailable, quota: None }),
         }
     }
 }

@@ -14,7 +14,7 @@ use http_body::Body;
 use pin_project_lite::pin_project;
 use tower::{Layer, Service, ServiceExt as _, util::Oneshot};
 
-use super::{Admission, Ask, Permit, PermitBody, Refused};
+use super::{Admission, Admitting, Ask, Permit, PermitBody};
 use crate::{answer::Dialect, body::BoxError};
 
 /// Puts admission in front of a service.
@@ -84,15 +84,12 @@ where
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
         let ask = (self.classify)(&mut request);
         let dialect = ask.dialect;
-        let admission = Arc::clone(&self.admission);
-        let admitting = Box::pin(async move { admission.admit(ask).await });
+        let admitting = self.admission.admit(ask);
         ResponseFuture {
             state: State::Admitting { admitting, next: Some((self.inner.clone(), request)), dialect },
         }
     }
 }
-
-type Admitting = Pin<Box<dyn Future<Output = Result<Permit, Box<Refused>>> + Send>>;
 
 pin_project! {
     /// The answer to come: first admission, then the inner service.
@@ -140,7 +137,7 @@ where
         loop {
             match this.state.as_mut().project() {
                 StateProjected::Admitting { admitting, next, dialect } => {
-                    let admitted = ready!(admitting.as_mut().poll(cx));
+                    let admitted = ready!(Pin::new(admitting).poll(cx));
                     let (next, dialect) = (next.take(), *dialect);
                     match (admitted, next) {
                         (Ok(permit), Some((service, mut request))) => {

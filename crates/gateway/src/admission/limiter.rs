@@ -31,6 +31,22 @@ impl Limiter {
         Self { store, telemetry }
     }
 
+    /// Takes all charges or none. The store is in memory: there is nothing to wait for, and nothing that can fail.
+    pub(super) fn take_now(&self, charges: &[Charge]) -> Decision {
+        let before = Instant::now();
+        let decision = self.store.take_now(charges);
+        self.telemetry.store_seconds.record(before.elapsed());
+        if let Some((dimension, verdict)) = judged(charges, &decision) {
+            self.telemetry.decided(dimension, verdict);
+        }
+        decision
+    }
+
+    /// Looks without taking.
+    pub(super) fn peek_now(&self, charges: &[Charge]) -> Decision {
+        self.store.peek_now(charges)
+    }
+
     /// The store itself, for what is no request's decision.
     #[must_use]
     pub const fn store(&self) -> &MemoryStore<TokioClock> {
@@ -40,21 +56,15 @@ impl Limiter {
 
 impl Store for Limiter {
     async fn take(&self, charges: &[Charge]) -> Result<Decision, StoreError> {
-        let before = Instant::now();
-        let decision = self.store.take(charges).await?;
-        self.telemetry.store_seconds.record(before.elapsed());
-        if let Some((dimension, verdict)) = judged(charges, &decision) {
-            self.telemetry.decided(dimension, verdict);
-        }
-        Ok(decision)
+        Ok(self.take_now(charges))
     }
 
     async fn peek(&self, charges: &[Charge]) -> Result<Decision, StoreError> {
-        self.store.peek(charges).await
+        Ok(self.store.peek_now(charges))
     }
 
     async fn settle(&self, settlements: &[Settlement]) -> Result<Balances, StoreError> {
-        self.store.settle(settlements).await
+        Ok(self.store.settle_now(settlements))
     }
 }
 

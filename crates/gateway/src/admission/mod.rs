@@ -2,6 +2,7 @@
 //!
 //! [`Admission::admit`] is the core; [`AdmissionLayer`] is the same as tower middleware.
 
+mod admitting;
 mod ask;
 mod driver;
 mod edge;
@@ -14,11 +15,12 @@ mod wait;
 use std::{sync::Arc, time::Duration};
 
 use fairlane_fair_queue::Refusal;
-use fairlane_limiter::{Decision, Denied, Store as _};
+use fairlane_limiter::{Decision, Denied};
 use tokio::time::Instant;
 
 pub(crate) use self::limiter::gate_of;
 pub use self::{
+    admitting::Admitting,
     ask::{Ask, Refused, Tenant},
     edge::{Edge, Passed},
     layer::{AdmissionLayer, AdmissionService, ResponseFuture},
@@ -35,6 +37,7 @@ use crate::{
     answer::{Fault, QueueRefusal, QuotaStatus, RateLimited},
     clock::TokioClock,
     dimension::Dimension,
+    limits::Charges,
     telemetry::Telemetry,
 };
 
@@ -87,16 +90,20 @@ impl Admission {
 
     /// Decides on a request, holding it where that is enabled and it may still be served in time.
     ///
-    /// # Errors
-    ///
-    /// Why it is not admitted; nothing has been taken then.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future leaves the lane, or gives the grant back, exactly once.
-    pub async fn admit(&self, ask: Ask) -> Result<Permit, Box<Refused>> {
+    /// The decision itself is made before this returns; only a request that is held leaves something to await.
+    #[must_use = "a place that nobody awaits is given up"]
+    pub fn admit(self: &Arc<Self>, ask: Ask) -> Admitting {
+        match self.decide(ask) {
+            Begun::Decided(decided) => Admitting::decided(decided),
+            Begun::Held(ask, joined) => {
+                Admitting::held(Box::pin(Arc::clone(self).hold(ask, Held::new(joined))))
+            }
+        }
+    }
+
+    fn decide(&self, ask: Ask) -> Begun {
         if ask.charges.is_empty() {
-            return Ok(Permit::new(Arc::clone(&self.returns), ask.charges, ask.edge, None));
+            return Begun::Decided(Ok(self.permit(ask.charges, ask.edge, None)));
         }
         if let Some(queue) = &self.queue
             && queue.driver.may_be_contended(&ask.charges)
@@ -106,32 +113,35 @@ impl Admission {
                 Some(tenant) => {
                     let deadline = queue.deadline(&ask);
                     if let Some(joined) = queue.driver.join_contended(&ask, tenant, deadline) {
-                        return self.hold_or_refuse(queue, ask, joined).await;
+                        return self.joined(queue, ask, joined);
                     }
                 }
                 None => {
                     if let Some(at) = queue.driver.contended(&ask.charges) {
-                        return Err(self.turn_away(&ask, at).await);
+                        return Begun::Decided(Err(self.turn_away(&ask, at)));
                     }
                 }
             }
         }
-        match self.limiter.take(ask.charges.as_slice()).await {
-            Ok(Decision::Granted(granted)) => {
+        match self.limiter.take_now(ask.charges.as_slice()) {
+            Decision::Granted(granted) => {
                 let quota = tightest(&ask, granted.balances());
-                Ok(Permit::new(Arc::clone(&self.returns), ask.charges, quota, None))
+                Begun::Decided(Ok(self.permit(ask.charges, quota, None)))
             }
-            Ok(Decision::Denied(denied)) => match (&self.queue, ask.tenant) {
+            Decision::Denied(denied) => match (&self.queue, ask.tenant) {
                 (Some(queue), Some(tenant)) => {
                     let levels = levels(&ask.charges, denied.balances());
                     let joined = queue.driver.join(&ask, tenant, &levels, queue.deadline(&ask));
-                    self.hold_or_refuse(queue, ask, joined).await
+                    self.joined(queue, ask, joined)
                 }
-                _ => Err(refused_now(&ask, &denied)),
+                _ => Begun::Decided(Err(refused_now(&ask, &denied))),
             },
-            Ok(Decision::Impossible(impossible)) => Err(exceeds(&ask, impossible.exceeding())),
-            Err(_) => Err(fault(&ask, Fault::StoreUnavailable)),
+            Decision::Impossible(impossible) => Begun::Decided(Err(exceeds(&ask, impossible.exceeding()))),
         }
+    }
+
+    fn permit(&self, charges: Charges, quota: Option<QuotaStatus>, hold: Option<Hold>) -> Permit {
+        Permit::new(Arc::clone(&self.returns), charges, quota, hold)
     }
 
     /// Answers everybody who is held, and holds nobody any more; tells how many were held.
@@ -145,30 +155,27 @@ impl Admission {
         self.queue.as_ref().map(|queue| queue.driver.snapshot())
     }
 
-    async fn hold_or_refuse(
-        &self,
-        queue: &Queue,
-        ask: Ask,
-        joined: Result<Joined, NotHeld>,
-    ) -> Result<Permit, Box<Refused>> {
+    fn joined(&self, queue: &Queue, ask: Ask, joined: Result<Joined, NotHeld>) -> Begun {
         match joined {
-            // Boxed: a held request's state must not make every other request's larger.
-            Ok(joined) => Box::pin(self.hold(queue, ask, Held::new(joined))).await,
-            Err(NotHeld::Refused(refusal)) => Err(self.queue_refused(queue, &ask, &refusal).await),
-            Err(NotHeld::ShuttingDown) => Err(fault(&ask, Fault::ShuttingDown)),
+            Ok(joined) => Begun::Held(Box::new(ask), joined),
+            Err(NotHeld::Refused(refusal)) => Begun::Decided(Err(self.queue_refused(queue, &ask, &refusal))),
+            Err(NotHeld::ShuttingDown) => Begun::Decided(Err(fault(&ask, Fault::ShuttingDown))),
         }
     }
 
-    async fn hold(&self, queue: &Queue, ask: Ask, mut held: Held) -> Result<Permit, Box<Refused>> {
+    /// Waits for a held request's turns until one of them admits it.
+    async fn hold(self: Arc<Self>, ask: Box<Ask>, mut held: Held) -> Result<Permit, Box<Refused>> {
         let since = Instant::now();
+        // Only a queue holds requests.
+        let Some(queue) = &self.queue else { return Err(fault(&ask, Fault::Internal)) };
         loop {
             match held.turn().await {
                 Turn::Attempt => {}
-                Turn::Expired(refusal) => return Err(self.queue_refused(queue, &ask, &refusal).await),
+                Turn::Expired(refusal) => return Err(self.queue_refused(queue, &ask, &refusal)),
                 Turn::ShuttingDown => return Err(fault(&ask, Fault::ShuttingDown)),
             }
-            match self.limiter.take(ask.charges.as_slice()).await {
-                Ok(Decision::Granted(granted)) => {
+            match self.limiter.take_now(ask.charges.as_slice()) {
+                Decision::Granted(granted) => {
                     let hold = Hold {
                         position: held.position(),
                         waited: since.elapsed(),
@@ -176,31 +183,23 @@ impl Admission {
                     };
                     held.admitted(&levels(&ask.charges, granted.balances()));
                     let quota = tightest(&ask, granted.balances());
-                    return Ok(Permit::new(Arc::clone(&self.returns), ask.charges, quota, Some(hold)));
+                    return Ok(self.permit(ask.charges, quota, Some(hold)));
                 }
-                Ok(Decision::Denied(denied)) => {
-                    match held.refused(&levels(&ask.charges, denied.balances())) {
-                        Again::Held => {}
-                        Again::Refused(refusal) => {
-                            return Err(self.queue_refused(queue, &ask, &refusal).await);
-                        }
-                        Again::Gone => return Err(fault(&ask, Fault::Internal)),
-                    }
-                }
-                Ok(Decision::Impossible(impossible)) => {
+                Decision::Denied(denied) => match held.refused(&levels(&ask.charges, denied.balances())) {
+                    Again::Held => {}
+                    Again::Refused(refusal) => return Err(self.queue_refused(queue, &ask, &refusal)),
+                    Again::Gone => return Err(fault(&ask, Fault::Internal)),
+                },
+                Decision::Impossible(impossible) => {
                     held.failed();
                     return Err(exceeds(&ask, impossible.exceeding()));
-                }
-                Err(_) => {
-                    held.failed();
-                    return Err(fault(&ask, Fault::StoreUnavailable));
                 }
             }
         }
     }
 
     /// The queue refuses; the quota told is a fresh look, since the decision may be old or never have been made.
-    async fn queue_refused(&self, queue: &Queue, ask: &Ask, refusal: &Refusal) -> Box<Refused> {
+    fn queue_refused(&self, queue: &Queue, ask: &Ask, refusal: &Refusal) -> Box<Refused> {
         let limited = RateLimited {
             limit_type: dimension_of(ask, refusal.gate),
             retry_after: refusal.retry_after,
@@ -211,16 +210,17 @@ impl Admission {
                 waited: refusal.waited,
             }),
         };
-        let quota = self.look(ask).await;
+        let quota = match self.limiter.peek_now(ask.charges.as_slice()) {
+            Decision::Granted(granted) => tightest(ask, granted.balances()),
+            Decision::Denied(denied) => tightest(ask, denied.balances()),
+            Decision::Impossible(_) => ask.edge,
+        };
         Box::new(Refused { fault: Fault::RateLimited(limited), quota })
     }
 
     /// Others wait for the bucket at `at`, and this request has no lane to wait in.
-    async fn turn_away(&self, ask: &Ask, at: usize) -> Box<Refused> {
-        let looked = match self.limiter.peek(ask.charges.as_slice()).await {
-            Ok(looked) => looked,
-            Err(_) => return fault(ask, Fault::StoreUnavailable),
-        };
+    fn turn_away(&self, ask: &Ask, at: usize) -> Box<Refused> {
+        let looked = self.limiter.peek_now(ask.charges.as_slice());
         // The bucket's own time, as if nobody waited.
         let (limit_type, retry_after, balances) = match &looked {
             Decision::Denied(denied) => {
@@ -235,14 +235,12 @@ impl Admission {
             quota: tightest(ask, balances),
         })
     }
+}
 
-    async fn look(&self, ask: &Ask) -> Option<QuotaStatus> {
-        match self.limiter.peek(ask.charges.as_slice()).await.ok()? {
-            Decision::Granted(granted) => tightest(ask, granted.balances()),
-            Decision::Denied(denied) => tightest(ask, denied.balances()),
-            Decision::Impossible(_) => ask.edge,
-        }
-    }
+/// How far a decision comes at once.
+enum Begun {
+    Decided(Result<Permit, Box<Refused>>),
+    Held(Box<Ask>, Joined),
 }
 
 impl Queue {

@@ -30,7 +30,8 @@ pub async fn read(kind: Kind, headers: &HeaderMap, body: &Bytes) -> Result<Readi
     let reading = match kind {
         Kind::Models => Reading::default(),
         Kind::Json { .. } => json::read(body)?,
-        Kind::Multipart { .. } => multipart::read(headers, body).await?,
+        // Boxed: the rare form must not make every other request's state larger.
+        Kind::Multipart { .. } => Box::pin(multipart::read(headers, body)).await?,
     };
     let demanded =
         Kind::Json { model_required: true } == kind || Kind::Multipart { model_required: true } == kind;

@@ -30,8 +30,8 @@ fn loads() -> Vec<Load> {
     ]
 }
 
-fn run<S: Scheduler>(scheduler: S, sources: Vec<Source>) -> Sim<S> {
-    Sim::new(scheduler, sources).bucket(1, Bucket::per_second(10)).run(5, 60)
+fn run<S: Scheduler>(scheduler: S, sources: Vec<Source>, seconds: u64) -> Sim<S> {
+    Sim::new(scheduler, sources).bucket(1, Bucket::per_second(10)).run(5, seconds)
 }
 
 /// The farthest that a share is off, in points.
@@ -65,7 +65,7 @@ fn check<S: Scheduler>(sim: &Sim<S>, name: &str, wanted: &[f64]) -> Result<(), S
 #[test]
 fn every_share_is_within_two_points() {
     for (name, sources, wanted) in loads() {
-        let sim = run(FairQueue::new(limits(32, 8)), sources);
+        let sim = run(FairQueue::new(limits(32, 8)), sources, 60);
         assert_eq!(check(&sim, name, &wanted), Ok(()));
         let ratio = sim.attempts_per_admission();
         assert!(ratio <= 1.05, "{name}: {ratio} attempts per admission");
@@ -77,9 +77,9 @@ fn every_share_is_within_two_points() {
 #[test]
 fn without_fairness_the_same_check_fails() {
     for (name, sources, wanted) in loads() {
-        let sim = run(FirstCome::default(), sources.clone());
+        let sim = run(FirstCome::default(), sources.clone(), 15);
         assert!(check(&sim, name, &wanted).is_err(), "{name}: first come, first served passes");
-        let sim = run(NoOp::default(), sources);
+        let sim = run(NoOp::default(), sources, 15);
         assert!(check(&sim, name, &wanted).is_err(), "{name}: no scheduler at all passes");
     }
 }

@@ -136,9 +136,11 @@ impl Scheduler for FirstCome {
     }
 
     fn poll(&mut self, now: Timestamp) -> Option<Step<u64>> {
-        let late = |ticket: &&u64| self.held[*ticket].deadline < now;
-        if let Some(&ticket) = self.line.iter().find(late) {
-            self.line.retain(|other| *other != ticket);
+        // All have the same budget, so the first of the line runs out first.
+        if let Some(&ticket) = self.line.front()
+            && self.held[&ticket].deadline < now
+        {
+            self.line.pop_front();
             self.held.remove(&ticket);
             return Some(Step::Expire(ticket));
         }

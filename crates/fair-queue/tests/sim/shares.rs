@@ -66,7 +66,7 @@ fn share_error(pattern: Pattern, picks: usize) -> f64 {
 #[test]
 fn shares_follow_the_weights_under_every_pattern_of_readiness() {
     for pattern in [Pattern::OnOff(200), Pattern::OnOff(20), Pattern::Flicker] {
-        let error = share_error(pattern, 60_000);
+        let error = share_error(pattern, 40_000);
         assert!(error < 0.01, "{pattern:?}: {:.3} %", error * 100.0);
     }
 }

@@ -26,7 +26,8 @@ use crate::{
     request::Reading,
 };
 
-/// What has been understood of a request on its way to admission, its body among it.
+/// What has been understood of a request on its way to admission, its body among it. Boxed wherever it goes: it is large,
+/// and handed on often.
 #[derive(Debug)]
 pub(crate) struct Understood {
     /// What it asks of admission; taken when it is asked.
@@ -41,7 +42,7 @@ pub(crate) struct Understood {
 
 impl Understood {
     /// What admission is asked for a request.
-    pub(crate) fn take_ask(request: &mut Request<Self>) -> Ask {
+    pub(crate) fn take_ask(request: &mut Request<Box<Self>>) -> Ask {
         let arrived = request.body().arrived;
         request.body_mut().ask.take().unwrap_or_else(|| Ask::nothing(arrived))
     }
@@ -64,7 +65,7 @@ impl Forward {
     }
 }
 
-impl Service<Request<Understood>> for Forward {
+impl Service<Request<Box<Understood>>> for Forward {
     type Response = Response<Body>;
     type Error = Infallible;
     type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
@@ -73,7 +74,7 @@ impl Service<Request<Understood>> for Forward {
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, mut request: Request<Understood>) -> Self::Future {
+    fn call(&mut self, mut request: Request<Box<Understood>>) -> Self::Future {
         let backends = Arc::clone(&self.0);
         let permit = request.extensions_mut().remove::<Permit>();
         let dialect = request.body().dialect;
@@ -90,7 +91,7 @@ impl Service<Request<Understood>> for Forward {
 async fn forward(
     backends: &Backends,
     permit: Permit,
-    request: Request<Understood>,
+    request: Request<Box<Understood>>,
 ) -> Result<Response<Body>, Fault> {
     let (parts, understood) = request.into_parts();
     let path = parts.uri.into_parts().path_and_query;

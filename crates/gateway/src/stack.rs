@@ -41,14 +41,14 @@ use crate::{
     forward::{Forward, Understood},
     limits::Charges,
     models,
-    request::{self, Kind, Lookup, Reading},
+    request::{self, Kind, Reading},
     trace,
 };
 
 /// A caller that has gone reads no answer; this status, nginx's, says so in metrics.
 const CALLER_GONE: u16 = 499;
 
-type Classify = fn(&mut Request<Understood>) -> Ask;
+type Classify = fn(&mut Request<Box<Understood>>) -> Ask;
 
 /// The data plane's service.
 #[derive(Clone, Debug)]
@@ -87,7 +87,10 @@ impl hyper::service::Service<Request<Incoming>> for Stack {
         // All steps that need no waiting come before the future is made, which keeps it small: there is one for every
         // held request.
         match shared.enter(&request, &exchange) {
-            Ok(entered) => Box::pin(async move { Ok(shared.proceed(request, exchange, entered).await) }),
+            Ok(entered) => {
+                let (head, body) = request.into_parts();
+                Box::pin(shared.proceed(head, body, exchange, entered))
+            }
             Err(early) => {
                 let response = shared.finish(early.into_answer(exchange.dialect), exchange);
                 Box::pin(std::future::ready(Ok(response)))
@@ -134,10 +137,9 @@ impl Shared {
         let arrived = Instant::now();
         let id = trace::name_request(request.headers_mut());
         let method = request.method().clone();
-        let (route, dialect) = match self.parts.routes.look_up(request.uri().path(), &method) {
-            Lookup::Found(index, route) | Lookup::OtherMethod(index, route) => (index, route.dialect),
-            Lookup::Nothing => (self.parts.telemetry.unknown_route(), Dialect::default()),
-        };
+        let at = self.parts.routes.find(request.uri().path());
+        let dialect = at.map_or(Dialect::default(), |(_, route)| route.dialect);
+        let route = at.map_or_else(|| self.parts.telemetry.unknown_route(), |(index, _)| index);
         Exchange { arrived, id, method, route, dialect }
     }
 
@@ -146,13 +148,12 @@ impl Shared {
         edge::vet(request).map_err(|malformed| Early::of(None)(Fault::invalid(malformed.to_string())))?;
         let passed = parts.edge.pass(self.client(request))?;
         let refused = Early::of(passed.quota);
-        let route = match parts.routes.look_up(request.uri().path(), &exchange.method) {
-            Lookup::Found(_, route) => route,
-            Lookup::OtherMethod(_, route) => {
-                return Err(refused(Fault::MethodNotAllowed { allow: route.method.clone() }));
-            }
-            Lookup::Nothing => return Err(refused(Fault::NotFound)),
+        let Some(route) = parts.routes.all().get(exchange.route) else {
+            return Err(refused(Fault::NotFound));
         };
+        if route.method != exchange.method {
+            return Err(refused(Fault::MethodNotAllowed { allow: route.method.clone() }));
+        }
         let identity = self.identify(request).map_err(&refused)?;
         if route.kind != Kind::Models {
             request::refuse_encoded(request.headers()).map_err(&refused)?;
@@ -160,36 +161,39 @@ impl Shared {
         Ok(Entered { passed, kind: route.kind, identity })
     }
 
+    /// The steps that wait: for the body, for admission, for a backend.
     async fn proceed(
-        &self,
-        request: Request<Incoming>,
+        self: Arc<Self>,
+        head: http::request::Parts,
+        body: Incoming,
         exchange: Exchange,
         entered: Entered,
-    ) -> Response<Body> {
+    ) -> Result<Response<Body>, Infallible> {
         if entered.kind == Kind::Models {
-            return self.finish(self.list_models(&entered), exchange);
+            return Ok(self.finish(self.list_models(&entered), exchange));
         }
-        let (head, body) = request.into_parts();
+        let quota = entered.passed.quota;
         let understood = match self.read(&head.headers, body, &exchange, &entered).await {
             Ok((body, reading)) => self.understand(body, reading, &exchange, entered),
-            Err(fault) => Err(Early { fault, quota: entered.passed.quota }),
+            Err(fault) => Err(Early { fault, quota }),
         };
         let understood = match understood {
             Ok(understood) => understood,
-            Err(early) => return self.finish(early.into_answer(exchange.dialect), exchange),
+            Err(early) => return Ok(self.finish(early.into_answer(exchange.dialect), exchange)),
         };
-        let connection = head.extensions.get::<Connection>().cloned();
+        let gone = head.extensions.get::<Connection>().map(Connection::caller_gone);
         let answering = self.admission.clone().call(Request::from_parts(head, understood));
-        let answered = match connection {
+        let answered = match gone {
             // A caller that leaves is noticed in every phase, also where hyper does not look.
-            Some(connection) => tokio::select! {
+            Some(gone) => tokio::select! {
                 biased;
                 answered = answering => answered,
-                () = connection.caller_gone() => return self.finish(gone(), exchange),
+                () = gone => return Ok(self.finish(self::gone(), exchange)),
             },
             None => answering.await,
         };
-        self.finish(answered.unwrap_or_else(|never| match never {}), exchange)
+        let Ok(response) = answered;
+        Ok(self.finish(response, exchange))
     }
 
     /// Names the answer, and counts it now and at its end.
@@ -229,10 +233,10 @@ impl Shared {
         reading: Reading,
         exchange: &Exchange,
         entered: Entered,
-    ) -> Result<Understood, Early> {
+    ) -> Result<Box<Understood>, Early> {
         let Entered { passed, identity, .. } = entered;
         self.may_use(identity.as_deref(), reading.model.as_deref()).map_err(Early::of(passed.quota))?;
-        Ok(Understood {
+        Ok(Box::new(Understood {
             ask: Some(self.ask(identity.as_deref(), passed, &reading, &body, exchange)),
             body,
             reading,
@@ -240,7 +244,7 @@ impl Shared {
             arrived: exchange.arrived,
             id: exchange.id.clone(),
             dialect: exchange.dialect,
-        })
+        }))
     }
 
     /// The address that counts as the caller's.

@@ -152,14 +152,16 @@ impl Bucket {
     #[must_use]
     pub fn balance(&self, now: Timestamp) -> Balance {
         let full = capacity_grains(self.quota);
-        let remaining = self.grains().div_euclid(GRAINS);
-        let next = ((remaining + 1) * GRAINS).min(full);
-        Balance {
-            // The content is between the deepest debt and the largest capacity, both far inside 64 bits.
-            remaining: i64::try_from(remaining).unwrap_or(i64::MAX),
-            until_next: self.wait_until(next, now),
-            until_full: self.wait_until(full, now),
-        }
+        let remaining = self.remaining();
+        let next = ((i128::from(remaining) + 1) * GRAINS).min(full);
+        Balance { remaining, until_next: self.wait_until(next, now), until_full: self.wait_until(full, now) }
+    }
+
+    /// Whole units in it; negative in debt.
+    #[must_use]
+    pub fn remaining(&self) -> i64 {
+        // The content is between the deepest debt and the largest capacity, both far inside 64 bits.
+        i64::try_from(self.grains().div_euclid(GRAINS)).unwrap_or(i64::MAX)
     }
 
     /// The quota that holds since it was last observed.

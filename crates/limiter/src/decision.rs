@@ -189,6 +189,12 @@ impl Balances {
         self.buckets.get(index).map(|bucket| bucket.balance(self.now))
     }
 
+    /// What remains for the charge at this position: the one part of its balance that costs next to nothing.
+    #[must_use]
+    pub fn remaining(&self, index: usize) -> Option<i64> {
+        self.buckets.get(index).map(Bucket::remaining)
+    }
+
     /// All balances in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Balance> + '_ {
         self.buckets.iter().map(|bucket| bucket.balance(self.now))

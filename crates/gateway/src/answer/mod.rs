@@ -11,6 +11,7 @@ use std::time::Duration;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, header};
 
 pub use self::quota::QuotaStatus;
+pub(crate) use self::quota::is_smaller_share;
 use crate::{
     body::{Body, full},
     dimension::Dimension,

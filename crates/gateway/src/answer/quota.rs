@@ -1,7 +1,8 @@
 //! The header fields that tell how much of a limit is left.
 
-use std::{fmt::Write as _, time::Duration};
+use std::time::Duration;
 
+use bytes::BytesMut;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::dimension::Dimension;
@@ -25,37 +26,81 @@ impl QuotaStatus {
     /// The tighter of two: the one with the smaller share left, the first where they are equal.
     #[must_use]
     pub fn tighter(self, other: Self) -> Self {
-        // a/b > c/d without a division.
-        let ours = u128::from(self.remaining) * u128::from(other.limit);
-        let theirs = u128::from(other.remaining) * u128::from(self.limit);
-        if ours > theirs { other } else { self }
+        if is_smaller_share((other.remaining, other.limit), (self.remaining, self.limit)) {
+            other
+        } else {
+            self
+        }
     }
 
     /// Writes the fields in OpenAI's form and in that of the IETF's draft on rate limit header fields.
     ///
     /// `retry_after`: for a refusal; its `t` must not be later than `Retry-After`.
     pub fn write(&self, headers: &mut HeaderMap, retry_after: Option<Duration>) {
-        headers.insert(HeaderName::from_static("x-ratelimit-limit-requests"), self.limit.into());
-        headers.insert(HeaderName::from_static("x-ratelimit-remaining-requests"), self.remaining.into());
-        let mut text = String::with_capacity(32);
-        write_go_duration(&mut text, self.reset);
-        insert(headers, "x-ratelimit-reset-requests", &text);
-
+        const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit-requests");
+        const REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining-requests");
+        const RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset-requests");
+        const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+        const STATUS: HeaderName = HeaderName::from_static("ratelimit");
         let name = self.dimension.policy_name();
-        text.clear();
-        // Writing to a string cannot fail.
-        _ = write!(text, "\"{name}\";q={};w={}", self.limit, ceil_seconds(self.window).max(1));
-        insert(headers, "ratelimit-policy", &text);
-        text.clear();
+        // Every answer has these five: one buffer is cut into all of them.
+        let mut text = Pieces::default();
+        headers.insert(LIMIT, text.piece(|text| text.number(self.limit)));
+        headers.insert(REMAINING, text.piece(|text| text.number(self.remaining)));
+        headers.insert(RESET, text.piece(|text| write_go_duration(text, self.reset)));
+        let policy = text.piece(|text| {
+            text.quoted(name);
+            text.push(";q=");
+            text.number(self.limit);
+            text.push(";w=");
+            text.number(ceil_seconds(self.window).max(1));
+        });
+        headers.insert(POLICY, policy);
         let reset = ceil_seconds(retry_after.map_or(self.reset, |wait| wait.min(self.reset)));
-        _ = write!(text, "\"{name}\";r={};t={reset}", self.remaining);
-        insert(headers, "ratelimit", &text);
+        let status = text.piece(|text| {
+            text.quoted(name);
+            text.push(";r=");
+            text.number(self.remaining);
+            text.push(";t=");
+            text.number(reset);
+        });
+        headers.insert(STATUS, status);
     }
 }
 
-fn insert(headers: &mut HeaderMap, name: &'static str, value: &str) {
-    if let Ok(value) = HeaderValue::from_str(value) {
-        headers.insert(HeaderName::from_static(name), value);
+/// Whether a bucket with `a.0` of `a.1` left has a smaller share left than `b`, without a division.
+pub(crate) fn is_smaller_share(a: (u64, u64), b: (u64, u64)) -> bool {
+    u128::from(a.0) * u128::from(b.1) < u128::from(b.0) * u128::from(a.1)
+}
+
+/// Header values written one after the other into one allocation.
+struct Pieces(BytesMut);
+
+impl Default for Pieces {
+    fn default() -> Self {
+        Self(BytesMut::with_capacity(128))
+    }
+}
+
+impl Pieces {
+    fn piece(&mut self, write: impl FnOnce(&mut Self)) -> HeaderValue {
+        write(self);
+        // Digits, letters and punctuation only.
+        HeaderValue::from_maybe_shared(self.0.split().freeze()).unwrap_or(HeaderValue::from_static(""))
+    }
+
+    fn push(&mut self, text: &str) {
+        self.0.extend_from_slice(text.as_bytes());
+    }
+
+    fn quoted(&mut self, name: &str) {
+        self.push("\"");
+        self.push(name);
+        self.push("\"");
+    }
+
+    fn number(&mut self, number: impl itoa::Integer) {
+        self.push(itoa::Buffer::new().format(number));
     }
 }
 
@@ -64,26 +109,35 @@ fn ceil_seconds(time: Duration) -> u64 {
 }
 
 /// A duration as Go prints it, to the millisecond, rounded up: `12ms`, `1.5s`, `6m0s`, `23h59m59.5s`.
-fn write_go_duration(text: &mut String, time: Duration) {
-    let millis = time.as_nanos().div_ceil(1_000_000);
+fn write_go_duration(text: &mut Pieces, time: Duration) {
+    let millis = u64::try_from(time.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
     let (seconds, millis) = (millis / 1_000, millis % 1_000);
     let (minutes, hours) = (seconds / 60, seconds / 3_600);
-    if seconds == 0 {
-        _ = if millis == 0 { write!(text, "0s") } else { write!(text, "{millis}ms") };
+    if seconds == 0 && millis > 0 {
+        text.number(millis);
+        text.push("ms");
         return;
     }
     if hours > 0 {
-        _ = write!(text, "{hours}h");
+        text.number(hours);
+        text.push("h");
     }
     if minutes > 0 {
-        _ = write!(text, "{}m", minutes % 60);
+        text.number(minutes % 60);
+        text.push("m");
     }
-    _ = write!(text, "{}", seconds % 60);
+    text.number(seconds % 60);
     if millis > 0 {
-        let digits = format!("{millis:03}");
-        _ = write!(text, ".{}", digits.trim_end_matches('0'));
+        let digits = [b'.', tenth(millis, 100), tenth(millis, 10), tenth(millis, 1)];
+        let end = digits.iter().rposition(|digit| *digit != b'0').unwrap_or(0);
+        text.0.extend_from_slice(&digits[..=end]);
     }
-    text.push('s');
+    text.push("s");
+}
+
+/// One decimal digit of a number below 1,000.
+fn tenth(number: u64, place: u64) -> u8 {
+    b'0' + u8::try_from(number / place % 10).unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -93,9 +147,8 @@ mod tests {
     #[test]
     fn durations_take_gos_form() {
         let shown = |millis: u64| {
-            let mut text = String::new();
-            write_go_duration(&mut text, Duration::from_millis(millis));
-            text
+            let mut text = Pieces::default();
+            text.piece(|text| write_go_duration(text, Duration::from_millis(millis)))
         };
         assert_eq!(shown(0), "0s");
         assert_eq!(shown(12), "12ms");
@@ -103,9 +156,8 @@ mod tests {
         assert_eq!(shown(2_000), "2s");
         assert_eq!(shown(360_000), "6m0s");
         assert_eq!(shown(86_399_050), "23h59m59.05s");
-        let mut text = String::new();
-        write_go_duration(&mut text, Duration::from_nanos(1));
-        assert_eq!(text, "1ms", "rounded up: asking earlier would be too early");
+        let nearly = Pieces::default().piece(|text| write_go_duration(text, Duration::from_nanos(1)));
+        assert_eq!(nearly, "1ms", "rounded up: asking earlier would be too early");
     }
 
     #[test]

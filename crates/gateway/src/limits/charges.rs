@@ -6,7 +6,10 @@ use fairlane_identity::Digest;
 use fairlane_limiter::{Balances, BucketKey, Charge, Quota, Settlement};
 use smallvec::SmallVec;
 
-use crate::{answer::QuotaStatus, dimension::Dimension};
+use crate::{
+    answer::{QuotaStatus, is_smaller_share},
+    dimension::Dimension,
+};
 
 /// A request meets a handful of buckets; more spill to the heap.
 pub(crate) const USUAL_CHARGES: usize = 6;
@@ -81,19 +84,24 @@ impl Charges {
         })
     }
 
-    /// The tightest of the buckets, given their balances in the same order.
+    /// The tightest of the buckets, given their balances in the same order: the first with the smallest share left.
     #[must_use]
     pub fn tightest(&self, balances: &Balances) -> Option<QuotaStatus> {
-        let statuses = self.0.iter().zip(balances.iter()).filter_map(|(charge, balance)| {
-            Some(QuotaStatus {
-                dimension: Dimension::of(&charge.key)?,
-                limit: charge.quota.capacity(),
-                remaining: u64::try_from(balance.remaining).unwrap_or(0),
-                reset: balance.until_full,
-                window: fill_time(charge.quota),
-            })
+        let left = |index| u64::try_from(balances.remaining(index).unwrap_or(0)).unwrap_or(0);
+        let mut charges = self.0.iter().enumerate();
+        let first = charges.next()?;
+        let (index, charge) = charges.fold(first, |tightest, other| {
+            let of = |(index, charge): (usize, &Charge)| (left(index), charge.quota.capacity());
+            if is_smaller_share(of(other), of(tightest)) { other } else { tightest }
         });
-        statuses.reduce(QuotaStatus::tighter)
+        let balance = balances.get(index)?;
+        Some(QuotaStatus {
+            dimension: Dimension::of(&charge.key)?,
+            limit: charge.quota.capacity(),
+            remaining: left(index),
+            reset: balance.until_full,
+            window: fill_time(charge.quota),
+        })
     }
 }
 

@@ -7,7 +7,7 @@ mod route;
 use bytes::Bytes;
 use http::{HeaderMap, header};
 
-pub use self::route::{Kind, Lookup, Route, Routes};
+pub use self::route::{Kind, Route, Routes};
 use crate::answer::Fault;
 
 /// What a body says that matters here.

@@ -43,17 +43,6 @@ pub struct Routes {
     by_path: HashMap<Box<str>, usize>,
 }
 
-/// What stands at a path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lookup<'a> {
-    /// A route, with its index for metrics, that takes the method.
-    Found(usize, &'a Route),
-    /// A route that takes another method.
-    OtherMethod(usize, &'a Route),
-    /// Nothing.
-    Nothing,
-}
-
 const JSON: Kind = Kind::Json { model_required: true };
 /// Moderations and images default their model; what a path added by configuration takes is not known.
 const JSON_MODEL_OPTIONAL: Kind = Kind::Json { model_required: false };
@@ -100,14 +89,11 @@ impl Routes {
         Self { routes, by_path }
     }
 
-    /// What stands at `path`, which is compared exactly.
+    /// The route at `path`, which is compared exactly, and its index.
     #[must_use]
-    pub fn look_up(&self, path: &str, method: &Method) -> Lookup<'_> {
-        let Some((index, route)) = self.by_path.get(path).and_then(|&at| Some((at, self.routes.get(at)?)))
-        else {
-            return Lookup::Nothing;
-        };
-        if route.method == *method { Lookup::Found(index, route) } else { Lookup::OtherMethod(index, route) }
+    pub fn find(&self, path: &str) -> Option<(usize, &Route)> {
+        let index = *self.by_path.get(path)?;
+        Some((index, self.routes.get(index)?))
     }
 
     /// All of them, in the order of their indices.

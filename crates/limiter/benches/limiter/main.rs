@@ -60,6 +60,14 @@ fn costs(effort: Effort, only: &str) {
                 row(&named(name), &OurSingle::new(keys, mood), &PeerSingle::new(keys, mood), effort);
             }
         }
+        if named("one charge, 1 key pinned").contains(only) {
+            row(
+                &named("one charge, 1 key pinned"),
+                &OurSingle::pinned(mood),
+                &PeerSingle::new(1, mood),
+                effort,
+            );
+        }
         for (name, sizes) in [("five charges, hot", hot), ("five charges, 1+1M+1M+100k+1k keys", wide)] {
             if named(name).contains(only) {
                 row(&named(name), &OurFive::new(sizes, mood), &PeerFive::new(sizes, mood), effort);

@@ -72,15 +72,24 @@ pub(crate) struct OurSingle {
     store: MemoryStore<SharedClock>,
     quota: Quota,
     keys: u64,
+    pinned: Option<BucketKey>,
 }
 
 impl OurSingle {
     pub(crate) fn new(keys: u64, mood: Mood) -> Self {
-        Self { store: our_store(1_000_000), quota: our_quota(mood), keys }
+        Self { store: our_store(1_000_000), quota: our_quota(mood), keys, pinned: None }
     }
 
+    /// One bucket only, and pinned.
+    pub(crate) fn pinned(mood: Mood) -> Self {
+        let this = Self::new(1, mood);
+        let pinned = Some(this.store.pin(BucketKey::new(Dimension::new(0), digest(0))));
+        Self { pinned, ..this }
+    }
+
+    #[inline]
     fn take(&self, number: u64) -> Decision {
-        let key = BucketKey::new(Dimension::new(0), digest(number));
+        let key = self.pinned.unwrap_or_else(|| BucketKey::new(Dimension::new(0), digest(number)));
         self.store.take_now(&[Charge::new(key, self.quota, 1)])
     }
 }

@@ -115,14 +115,13 @@ impl Buckets {
             match *place {
                 Place::Entry { shard, index } => {
                     let shard = shards[shard].as_deref_mut()?;
-                    let number = shard.number();
                     let entry = shard.get_mut(index)?;
                     let changed = entry.bucket.quota() != bucket.quota();
                     if taken || changed {
                         entry.bucket = *bucket;
                     }
                     if changed {
-                        self.room.expect_full(number, bucket.full_at());
+                        self.expect_full(shard, bucket);
                     }
                 }
                 Place::Slot { slot } => {

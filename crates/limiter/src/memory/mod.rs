@@ -3,6 +3,7 @@
 mod few;
 mod hash;
 mod lock;
+mod one;
 mod room;
 mod shard;
 mod slots;
@@ -10,7 +11,6 @@ mod transaction;
 
 use std::fmt;
 
-use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
 
 use self::hash::{KeyHasher, shard_of};
@@ -20,7 +20,7 @@ use self::shard::{Entry, Shard};
 use self::slots::Slots;
 use self::transaction::{Intent, Transaction};
 use crate::bucket::Bucket;
-use crate::decision::{self, PerCharge};
+use crate::decision;
 use crate::{
     Balances, BucketKey, Charge, Clock, Decision, Dimension, Settlement, Store, StoreError, SystemClock,
     Timestamp,
@@ -28,7 +28,7 @@ use crate::{
 
 /// Table positions in a shard of a store that is at its bound. Small enough that growing one, the longest thing a
 /// decision ever does, takes a fraction of a millisecond.
-const SHARD_POSITIONS: usize = 4_096;
+const SHARD_POSITIONS: usize = 8_192;
 
 /// Positions looked at by a sweep that no insertion causes.
 const STEPS_WHEN_QUIET: usize = 8;
@@ -110,11 +110,25 @@ pub struct MemoryStore<C = SystemClock> {
     clock: C,
 }
 
+/// A shard in a cache line of its own. (Two lines, as `crossbeam` pads for the sake of a prefetcher that fetches them in
+/// pairs, would crowd the nearest cache when there are hundreds of shards.)
+#[derive(Debug)]
+#[repr(align(64))]
+struct Padded<T>(T);
+
+impl<T> std::ops::Deref for Padded<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
 /// Everything but the clock.
 struct Buckets {
     hasher: KeyHasher,
     shard_count: u32,
-    shards: Box<[CachePadded<Mutex<Shard>>]>,
+    shards: Box<[Padded<Mutex<Shard>>]>,
     slots: Slots,
     room: Room,
 }
@@ -207,9 +221,7 @@ impl Buckets {
         Self {
             hasher: KeyHasher::new(),
             shard_count,
-            shards: (0..shard_count as usize)
-                .map(|number| CachePadded::new(Mutex::new(Shard::new(number))))
-                .collect(),
+            shards: (0..shard_count as usize).map(|number| Padded(Mutex::new(Shard::new(number)))).collect(),
             slots: Slots::new(limits.max_pinned),
             room: Room::new(max_buckets, shard_count as usize),
         }
@@ -221,36 +233,9 @@ impl Buckets {
 
     fn take(&self, charges: &[Charge], now: Timestamp) -> Decision {
         match charges {
-            [charge] if charge.key.pin().is_none() => self.take_one(charge, now),
+            [charge] => self.take_one(charge, now),
             _ => self.take_few(charges, now).unwrap_or_else(|| self.take_all(charges, now)),
         }
-    }
-
-    /// The short way for one charge on a bucket that exists.
-    #[inline]
-    fn take_one(&self, charge: &Charge, now: Timestamp) -> Decision {
-        let Charge { key, quota, cost } = charge;
-        if *cost <= quota.capacity() {
-            let hash = self.hasher.hash(key);
-            let mut shard = lock(&self.shards[shard_of(hash, self.shard_count) as usize]);
-            if let Some(entry) = shard.find_mut(hash, key).filter(|entry| entry.pin.is_none()) {
-                let bucket = Bucket::observe(Some(entry.bucket), *quota, now);
-                let changed = entry.bucket.quota() != *quota;
-                if bucket.holds(*cost) {
-                    entry.bucket = bucket.take(*cost);
-                } else if changed {
-                    entry.bucket = bucket;
-                }
-                if changed {
-                    self.room.expect_full(shard.number(), bucket.full_at());
-                }
-                self.sweep_if_due(&mut shard, now);
-                drop(shard);
-                // An `Option` of it would be copied once more, which is a fifth of the whole cost.
-                return Decision::judge(now, PerCharge::from_elem(bucket, 1), |_| *cost);
-            }
-        }
-        self.take_all(std::slice::from_ref(charge), now)
     }
 
     /// The long way, for everything.
@@ -292,19 +277,29 @@ impl Buckets {
         Balances::new(now, buckets)
     }
 
+    /// Records that a stored bucket may be full at another time than was expected of it.
+    #[cold]
+    fn expect_full(&self, shard: &Shard, bucket: &Bucket) {
+        self.room.expect_full(shard.number(), bucket.full_at());
+    }
+
     /// Keeps forgetting full buckets when no new ones come.
     #[inline]
     fn sweep_if_due(&self, shard: &mut Shard, now: Timestamp) {
         if shard.sweep_is_due() {
-            self.sweep_a_little(shard, now);
-            // A shard that nobody asks has its turn, too. Whoever holds it can do it himself.
-            if let Some(mut other) = self.shards[self.room.turn()].try_lock() {
-                self.sweep_a_little(&mut other, now);
-            }
+            self.sweep(shard, now);
         }
     }
 
     #[cold]
+    fn sweep(&self, shard: &mut Shard, now: Timestamp) {
+        self.sweep_a_little(shard, now);
+        // A shard that nobody asks has its turn, too. Whoever holds it can do it himself.
+        if let Some(mut other) = self.shards[self.room.turn()].try_lock() {
+            self.sweep_a_little(&mut other, now);
+        }
+    }
+
     fn sweep_a_little(&self, shard: &mut Shard, now: Timestamp) {
         self.room.forget(shard.sweep(STEPS_WHEN_QUIET, now, |_| false));
         shard.shrink(&self.hasher);

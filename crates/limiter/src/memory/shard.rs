@@ -10,8 +10,9 @@ use crate::{Quota, Timestamp};
 /// Smallest table worth giving back memory from.
 const SMALL: usize = 16;
 
-/// Calls without an insertion between two sweeps.
-const QUIET_CALLS: u32 = 64;
+/// Calls without an insertion between two sweeps: seldom enough not to be felt, since a sweep reads memory that nobody
+/// else has asked for.
+const QUIET_CALLS: u32 = 512;
 
 /// One bucket in the map: a cache line, so that finding it costs one.
 #[derive(Debug)]

@@ -226,7 +226,7 @@ fn main() {
     for weights in [4, 100] {
         for tenants in [10, 1000, 100_000] {
             let turns = if only_try { 100 } else { 400_000 };
-            let few = (turns / 100).min(u32::try_from(2_000_000 / tenants).unwrap()).max(5);
+            let few = turns.min(u32::try_from(2_000_000 / tenants).unwrap());
             println!(
                 "            {tenants:>12} {weights:>9} {:>21.0} {:>26.0} {:>10.0} {:>12.0}",
                 backlogged(tenants, weights, turns),

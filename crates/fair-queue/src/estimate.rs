@@ -15,7 +15,7 @@ use crate::Timestamp;
 use crate::gate::{Gate, turn_cost};
 use crate::lane::Lane;
 use crate::mirror::{Mirror, Opening};
-use crate::virtual_time::{SCALE_BITS, steps};
+use crate::virtual_time::{SCALE_BITS, scaled, steps};
 
 /// After so many admissions older ones count half.
 const MEMORY: u32 = 64;
@@ -23,6 +23,8 @@ const MEMORY: u32 = 64;
 const ENOUGH: u32 = 8;
 /// A time per unit is told in 2^-24 nanoseconds: some buckets take in a unit in less than one.
 const TIME_BITS: u32 = 24;
+/// How far ahead in virtual time an estimate looks, in steps. Times all the weight of 2^32 lanes it fits.
+const FARTHEST: i128 = 1 << 73;
 /// Newton's steps; three are enough in practice.
 const STEPS: usize = 8;
 
@@ -102,18 +104,12 @@ fn until_served(gate: &Gate, ask: &Ask<'_>, until_room: u64, now: Timestamp) -> 
     let shares = |visit: &mut dyn FnMut(u128, u64, u128)| {
         for group in gate.backlog.others(ask.lane, now) {
             let lag = virtual_now.wrapping_mul(i128::from(group.ready_weight)).wrapping_sub(group.served);
-            let meanwhile = i128::from(group.weight).saturating_mul(turn);
-            let half = half_cost.saturating_mul(i128::from(group.lanes));
-            let can_get = unsigned(meanwhile.saturating_add(lag));
+            let meanwhile = i128::from(group.weight) * turn;
+            let can_get = unsigned(meanwhile + lag);
             // What arrives in the last half turn of its lane comes too late to go before this one.
-            let in_time = unsigned(meanwhile - half) >> TIME_BITS;
-            let arriving = u128::from(group.arrivals.amount(now)).saturating_mul(in_time);
-            let arriving = arriving.checked_div(unsigned(meanwhile) >> TIME_BITS).unwrap_or(0);
-            visit(
-                u128::from(group.queued) << SCALE_BITS,
-                u64::try_from(arriving).unwrap_or(u64::MAX),
-                can_get,
-            );
+            let in_time = unsigned(meanwhile - half_cost * i128::from(group.lanes));
+            let arriving = fraction(group.arrivals.amount(now), in_time, unsigned(meanwhile));
+            visit(u128::from(group.queued) << SCALE_BITS, arriving, can_get);
         }
     };
 
@@ -145,11 +141,25 @@ fn until_served(gate: &Gate, ask: &Ask<'_>, until_room: u64, now: Timestamp) -> 
 fn horizon(gate: &Gate, ask: &Ask<'_>) -> i128 {
     let lag = ask.lane.map_or(0, |lane| gate.lag(lane));
     let due = steps(ask.ahead) + steps(turn_cost(ask.cost)) / 2;
-    (due - lag).max(0) / i128::from(ask.weight.max(1))
+    let steps = (due - lag).clamp(0, FARTHEST);
+    // 64 bits hold any count of requests.
+    let weight = ask.weight.max(1);
+    u64::try_from(steps)
+        .map_or_else(|_| steps / i128::from(weight), |steps| i128::from(steps / u64::from(weight)))
 }
 
 fn unsigned(value: i128) -> u128 {
     u128::try_from(value).unwrap_or(0)
+}
+
+/// `amount * part / whole`, where `part` is at most `whole`; to 32 bits, which spares long divisions.
+fn fraction(amount: u64, part: u128, whole: u128) -> u64 {
+    let excess = (u128::BITS - whole.leading_zeros()).saturating_sub(u32::BITS);
+    let bits = |value: u128| u64::try_from(value >> excess).unwrap_or(u64::MAX);
+    match (amount, bits(whole)) {
+        (0, _) | (_, 0) => 0,
+        (amount, whole) => scaled(amount, bits(part), whole),
+    }
 }
 
 /// The `T` of `T = until_room + per_unit * (before + rate * T)`, in nanoseconds, with `before` in steps and

@@ -8,7 +8,7 @@ pub struct Demand {
     /// The bucket's gate.
     pub gate: GateKey,
     /// Units: 1 for a request count, the reservation for tokens. Zero counts as one, so that nothing is free
-    /// of turns.
+    /// of turns; and a turn is never charged more than 2^40, about 10^12.
     pub cost: u64,
 }
 

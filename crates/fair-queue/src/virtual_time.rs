@@ -47,7 +47,7 @@ impl Default for VirtualTime {
 }
 
 /// `left * right / divisor`, in 64 bits where that is enough (it nearly always is, and is much faster).
-fn scaled(left: u64, right: u64, divisor: u64) -> u64 {
+pub(crate) fn scaled(left: u64, right: u64, divisor: u64) -> u64 {
     if let Some(product) = left.checked_mul(right) {
         return product / divisor;
     }

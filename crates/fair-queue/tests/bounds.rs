@@ -397,3 +397,40 @@ fn a_tenant_in_debt_is_not_forgotten_for_a_newcomer_but_one_that_is_quits_is() {
     assert!(enqueue(&mut queue, 3).is_ok());
     assert_eq!(queue.tenants(), 2);
 }
+
+#[test]
+fn a_snapshot_tells_what_is_held_where() {
+    let mut queue = FairQueue::new(Limits::default());
+    let open = GateLevel { level: 8, ..level(0) };
+    for (tenant, weight) in [1_u32, 1, 1, 1, 2, 2, 2].map(|tenant| (tenant, 4 - tenant)) {
+        let request = Request {
+            tenant: TenantKey(tenant.into()),
+            weight: Weight::new(weight).unwrap(),
+            demands: &[Demand { gate: GATE, cost: 1 }],
+            levels: &[open],
+            deadline: at(60_000),
+        };
+        queue.enqueue(request, at(0)).unwrap();
+    }
+    for _ in 0..4 {
+        let ticket = granted(queue.poll(at(500)));
+        assert!(queue.admitted(ticket, &[], at(500)));
+    }
+    let out = granted(queue.poll(at(500)));
+    let snapshot = queue.snapshot(at(2000));
+    assert_eq!((snapshot.held, snapshot.in_flight, snapshot.tenants), (3, 1, 2));
+    let [gate] = &snapshot.gates[..] else { panic!("{snapshot:?}") };
+    // Full long since, less the one that is out.
+    assert_eq!((gate.gate, gate.waiting, gate.in_flight, gate.room), (GATE, 2, 1, Some(9)));
+    let [first, second] = &gate.lanes[..] else { panic!("{gate:?}") };
+    assert_eq!(
+        (first.tenant, first.weight.get(), second.tenant, second.weight.get()),
+        (TenantKey(1), 3, TenantKey(2), 2)
+    );
+    assert_eq!((first.waiting + second.waiting, first.in_flight + second.in_flight), (2, 1));
+    assert!((first.recent_share + second.recent_share - 1.0).abs() < 1e-9);
+    assert!((first.recent_share - 0.5).abs() < 0.26, "{first:?}");
+    assert_eq!(second.oldest_wait, Some(ms(2000)));
+    assert!(queue.failed(out, at(2000)));
+    assert_eq!(queue.snapshot(at(2000)).in_flight, 0);
+}

@@ -252,8 +252,18 @@ impl FairQueue {
         }
     }
 
-    /// Takes a waiter out of the lane in which it waits.
+    /// Takes a waiter out of the lane in which it waits, because it leaves.
     pub(super) fn unlink(&mut self, waiter: u32, now: Timestamp) {
+        self.take_out(waiter, false, now);
+    }
+
+    /// Takes a waiter out of the lane in which it waits, and charges the lane for its turn: what is returned is
+    /// wanted to give the turn back.
+    pub(super) fn unlink_charged(&mut self, waiter: u32, now: Timestamp) -> u64 {
+        self.take_out(waiter, true, now)
+    }
+
+    fn take_out(&mut self, waiter: u32, is_charged: bool, now: Timestamp) -> u64 {
         let Self { waiters, lanes, gates, .. } = self;
         let lane = waiters[waiter].lane;
         let from = &mut lanes[lane];
@@ -263,11 +273,13 @@ impl FairQueue {
         let was_head = from.waiters.head == waiter;
         from.waiters.remove(waiters, waiter);
         gate.backlog.count_out(from, now);
+        // A charge comes to the same before and after, and a lane that empties need not be put in order first.
         if from.waiting == 1 {
             gate.leave(lane, from);
         }
         from.waiting -= 1;
         from.queued -= cost;
+        let charged_at = if is_charged { gate.charge(lane, from, cost) } else { 0 };
         gate.backlog.count_in(from, now);
         gate.waiting -= 1;
         if gate.waiting == 0 {
@@ -282,6 +294,7 @@ impl FairQueue {
         if let Some(cost) = next_cost {
             self.wake_for(gate_place, cost);
         }
+        charged_at
     }
 
     /// A waiter's place in its lane, counted from 1.

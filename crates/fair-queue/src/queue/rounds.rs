@@ -147,11 +147,7 @@ impl FairQueue {
         self.in_flight += 1;
         self.gates[place].in_flight += 1;
         self.lanes[lane].in_flight += 1;
-        // The charge is the same before and after; a lane that empties need not be put in order first.
-        let empties = self.lanes[lane].waiting == 1;
-        if empties {
-            self.unlink(waiter, now);
-        }
+        let charged_here = self.unlink_charged(waiter, now);
         for at in 0..self.waiters[waiter].wants.as_slice().len() {
             let want = self.waiters[waiter].wants.as_slice()[at];
             let gate = &mut self.gates[want.gate];
@@ -162,7 +158,7 @@ impl FairQueue {
             }
             // What it takes where others wait is a turn there too.
             let charged_at = if want.gate == place {
-                self.charge(lane, want.cost, now)
+                charged_here
             } else if gate.waiting > 0 {
                 let other = self.lane_or_new(tenant, want.gate);
                 let charged_at = self.charge(other, want.cost, now);
@@ -173,9 +169,6 @@ impl FairQueue {
             };
             let want = &mut self.waiters[waiter].wants.as_mut_slice()[at];
             (want.charged_at, want.kept) = (charged_at, false);
-        }
-        if !empties {
-            self.unlink(waiter, now);
         }
         self.settle_debts(place);
         let granted = &mut self.waiters[waiter];

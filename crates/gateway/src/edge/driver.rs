@@ -18,6 +18,7 @@ use tokio_util::task::TaskTracker;
 
 use super::EdgeSettings;
 use super::io::{EdgeIo, Version};
+use super::rewake::Rewake;
 use super::service::EdgeService;
 use super::state::{ConnectionState, Stage};
 use crate::body::Body;
@@ -160,9 +161,10 @@ impl Watch {
 
     async fn run<C: Ending>(mut self, mut connection: Pin<&mut C>) {
         let mut ending = false;
+        let mut rewake = Rewake::new();
         poll_fn(|context| {
             loop {
-                if let Poll::Ready(ended) = connection.as_mut().poll(context) {
+                if let Poll::Ready(ended) = rewake.poll(connection.as_mut(), context) {
                     if let Err(error) = ended {
                         tracing::debug!(error = &error as &dyn std::error::Error, "connection failed");
                     }

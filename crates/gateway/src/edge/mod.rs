@@ -38,6 +38,7 @@ mod io;
 mod listen;
 mod read_body;
 mod registry;
+mod rewake;
 mod serve;
 mod service;
 mod settings;

@@ -119,6 +119,12 @@ impl FairQueue {
     }
 
     fn move_to(&mut self, waiter: u32, here: u32, elsewhere: u32, now: Timestamp) {
+        // Nobody keeps room at one gate while waiting for another that somebody else keeps: two such waiters would wait
+        // for each other for ever. As room is kept only on the way to a gate that nobody keeps, no circle can close.
+        let is_kept_there = self.gates[elsewhere].keeps;
+        if is_kept_there {
+            self.release_kept(waiter);
+        }
         let wants = &mut self.waiters[waiter].wants;
         let returns = wants.at(elsewhere).is_some_and(|want| want.passed);
         if let Some(want) = wants.at_mut(here) {
@@ -127,7 +133,7 @@ impl FairQueue {
             // going to and fro for ever; so the one it leaves keeps room for it. One waiter at a time can
             // have that of a gate, so that no more than its cost ever lies idle.
             let gate = &mut self.gates[here];
-            if returns && !gate.keeps {
+            if returns && !gate.keeps && !is_kept_there {
                 want.kept = true;
                 gate.keeps = true;
                 gate.mirror.take(want.cost);
@@ -137,6 +143,19 @@ impl FairQueue {
         self.unlink(waiter, now);
         let lane = self.lane_or_new(tenant, elsewhere);
         self.link(waiter, lane, false, now);
+    }
+
+    /// Gives up the room that gates keep for a waiter.
+    fn release_kept(&mut self, waiter: u32) {
+        for at in 0..self.waiters[waiter].wants.as_slice().len() {
+            let want = &mut self.waiters[waiter].wants.as_mut_slice()[at];
+            if std::mem::take(&mut want.kept) {
+                let (gate, cost) = (want.gate, want.cost);
+                self.gates[gate].keeps = false;
+                self.gates[gate].mirror.give_back(cost);
+                self.wake(gate);
+            }
+        }
     }
 
     fn grant(&mut self, waiter: u32, place: u32, now: Timestamp) -> Action {

@@ -51,6 +51,37 @@ fn crossed_demands_are_all_served() {
 }
 
 #[test]
+fn two_buckets_of_one_unit_never_wait_for_each_other() {
+    // Each room that is kept is all there is, and nobody is patient for less than the whole run.
+    for (weights, rates, costs) in [
+        ([4, 1, 1], (40, 30), (1, 1)),
+        ([1, 1, 1], (40, 30), (1, 1)),
+        ([1, 4, 2], (2, 1), (1, 1)),
+        ([4, 1, 1], (400, 300), (6, 10)),
+    ] {
+        let capacity = costs.1;
+        let source = |tenant: u128, gates: &[u128]| {
+            let weight = weights[tenant as usize - 1];
+            Source::new(tenant, weight, 100.0).gates(gates).budget(10_000 * SECOND).cost(costs.0, costs.1)
+        };
+        let sources = vec![source(1, &[2, 1]), source(2, &[1, 2]), source(2, &[2, 1]), source(3, &[1])];
+        let sim = fair(sources)
+            .bucket(1, Bucket::new(rates.0, SECOND, capacity))
+            .bucket(2, Bucket::new(rates.1, SECOND, capacity))
+            .run(10, 120);
+        let due = rates.1 * 120 / costs.1;
+        assert!(sim.admissions * 10 >= due * 7, "{weights:?} {rates:?}: {} of {due}", sim.admissions);
+        for (at, outcome) in sim.outcomes.iter().enumerate() {
+            let silent = sim.now.saturating_sub(outcome.last_admission);
+            assert!(
+                silent < 30 * SECOND,
+                "{weights:?} {rates:?}: source {at} was served last {silent} ns ago"
+            );
+        }
+    }
+}
+
+#[test]
 fn a_user_without_room_does_not_hold_up_its_team() {
     // One team, two users: the first has used up its own bucket, the second has not.
     let sources = vec![

@@ -9,7 +9,7 @@ use std::{
 
 use clap::{Args, Parser, Subcommand};
 use fairlane_config::{
-    Loader, Overrides, ProcessEnvironment, Report, Validated, discover, format_duration,
+    Loader, Overrides, ProcessEnvironment, Report, Validated, discover,
     model::{Log, LogFormat, LogLevel},
 };
 use fairlane_gateway::{
@@ -143,14 +143,27 @@ fn check(given: Option<&Path>, overrides: Overrides) -> Exit {
     }
 }
 
+/// Why there is no configuration.
+enum Refusal {
+    NotFound(String),
+    Report(Report),
+}
+
+fn find(given: Option<&Path>) -> Result<PathBuf, Refusal> {
+    discover(given, &ProcessEnvironment).map_err(|not_found| Refusal::NotFound(format!("error: {not_found}")))
+}
+
+fn load_file(path: &Path, overrides: Overrides) -> Result<Validated, Refusal> {
+    Loader::new(&ProcessEnvironment).overrides(overrides).load(path).map_err(Refusal::Report)
+}
+
 /// Finds and loads the file; what is wrong with it is told here.
 fn load(given: Option<&Path>, overrides: Overrides) -> Result<Validated, Exit> {
-    let path = discover(given, &ProcessEnvironment).map_err(|not_found| {
-        say(format!("error: {not_found}"));
-        Exit::Configuration
-    })?;
-    Loader::new(&ProcessEnvironment).overrides(overrides).load(&path).map_err(|report| {
-        complain(&report);
+    find(given).and_then(|path| load_file(&path, overrides)).map_err(|refusal| {
+        match refusal {
+            Refusal::NotFound(told) => say(told),
+            Refusal::Report(report) => complain(&report),
+        }
         Exit::Configuration
     })
 }
@@ -162,9 +175,22 @@ fn complain(report: &Report) {
 }
 
 fn serve(given: Option<&Path>, overrides: Overrides) -> Exit {
-    let config = match load(given, overrides) {
+    let config = match find(given).and_then(|path| load_file(&path, overrides)) {
         Ok(config) => config,
-        Err(exit) => return exit,
+        Err(Refusal::NotFound(told)) => {
+            say(told);
+            return Exit::Configuration;
+        }
+        // What a service prints ends up in a log, where no name of a tenant belongs.
+        Err(Refusal::Report(report)) if !io::IsTerminal::is_terminal(&io::stderr()) => {
+            report.redacted().for_each(say);
+            say("`fairlane check` tells more");
+            return Exit::Configuration;
+        }
+        Err(Refusal::Report(report)) => {
+            complain(&report);
+            return Exit::Configuration;
+        }
     };
     start_log(&config.log);
     for warning in config.warnings().redacted() {
@@ -183,8 +209,7 @@ fn serve(given: Option<&Path>, overrides: Overrides) -> Exit {
         let serving = gateway.serve(async { stopped.await.unwrap_or(()) });
         let impatience = async {
             let name = signals.asked_to_stop().await;
-            let bound = format_duration(config.server.drain_timeout);
-            tracing::info!("{name}: draining for at most {bound}");
+            tracing::info!("{name}");
             _ = stop.send(());
             signals.asked_to_stop().await
         };

@@ -34,7 +34,7 @@ pub(crate) struct Understood {
     pub(crate) ask: Option<Ask>,
     pub(crate) body: Bytes,
     pub(crate) reading: Reading,
-    pub(crate) client: IpAddr,
+    pub(crate) peer: IpAddr,
     pub(crate) arrived: Instant,
     pub(crate) id: HeaderValue,
     pub(crate) dialect: Dialect,
@@ -105,7 +105,7 @@ async fn forward(
         dialect: understood.dialect,
         arrived: understood.arrived,
         request_id: Some(understood.id),
-        peer: Some(understood.client),
+        peer: Some(understood.peer),
         tokens: 0,
     };
     // The permit learns at once that a backend is reached, also if the caller leaves in the middle.

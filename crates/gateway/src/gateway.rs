@@ -120,13 +120,16 @@ impl Gateway {
             () = &mut serving => Cut::default(),
             () = shutdown => {
                 state.draining();
+                let bound = fairlane_config::format_duration(drain_timeout);
+                tracing::info!("draining for at most {bound}");
                 drain.cancel();
                 if tokio::time::timeout(drain_timeout, &mut serving).await.is_ok() {
                     Cut::default()
                 } else {
                     let held = stack.parts().admission.close();
                     // Those who are answered now still have to be written to.
-                    let finished = tokio::time::timeout(LAST_WORDS, &mut serving).await.is_ok();
+                    let last_words = if held > 0 { LAST_WORDS } else { Duration::ZERO };
+                    let finished = tokio::time::timeout(last_words, &mut serving).await.is_ok();
                     Cut { held, running: if finished { 0 } else { activity.requests() } }
                 }
             }

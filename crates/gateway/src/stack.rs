@@ -91,8 +91,8 @@ impl hyper::service::Service<Request<Incoming>> for Stack {
                 let (head, body) = request.into_parts();
                 Box::pin(shared.proceed(head, body, exchange, entered))
             }
-            Err(early) => {
-                let response = shared.finish(early.into_answer(exchange.dialect), exchange);
+            Err(refused) => {
+                let response = shared.finish(refused.answer(exchange.dialect), exchange, None);
                 Box::pin(std::future::ready(Ok(response)))
             }
         }
@@ -107,6 +107,8 @@ struct Exchange {
     /// Its path's index in metrics.
     route: usize,
     dialect: Dialect,
+    /// The other end of its connection, which may be a proxy.
+    peer: IpAddr,
 }
 
 /// A request that has passed everything that needs no body.
@@ -116,20 +118,9 @@ struct Entered {
     identity: Option<Arc<Identity>>,
 }
 
-/// An answer on the way to admission, with what the limits on the wire said.
-struct Early {
-    fault: Fault,
-    quota: Option<QuotaStatus>,
-}
-
-impl Early {
-    fn of(quota: Option<QuotaStatus>) -> impl Fn(Fault) -> Self {
-        move |fault| Self { fault, quota }
-    }
-
-    fn into_answer(self, dialect: Dialect) -> Response<Body> {
-        Refused { fault: self.fault, quota: self.quota }.answer(dialect)
-    }
+/// A refusal on the way to admission, with what the limits on the wire said.
+fn early(quota: Option<QuotaStatus>) -> impl Fn(Fault) -> Box<Refused> {
+    move |fault| Box::new(Refused { fault, quota })
 }
 
 impl Shared {
@@ -140,14 +131,18 @@ impl Shared {
         let at = self.parts.routes.find(request.uri().path());
         let dialect = at.map_or(Dialect::default(), |(_, route)| route.dialect);
         let route = at.map_or_else(|| self.parts.telemetry.unknown_route(), |(index, _)| index);
-        Exchange { arrived, id, method, route, dialect }
+        // Only a request made inside the process has no connection.
+        let inside = IpAddr::from([127, 0, 0, 1]);
+        let peer = request.extensions().get::<Connection>().map_or(inside, |connection| connection.peer.ip());
+        Exchange { arrived, id, method, route, dialect, peer }
     }
 
-    fn enter(&self, request: &Request<Incoming>, exchange: &Exchange) -> Result<Entered, Early> {
+    fn enter(&self, request: &Request<Incoming>, exchange: &Exchange) -> Result<Entered, Box<Refused>> {
         let parts = &self.parts;
-        edge::vet(request).map_err(|malformed| Early::of(None)(Fault::invalid(malformed.to_string())))?;
-        let passed = parts.edge.pass(self.client(request))?;
-        let refused = Early::of(passed.quota);
+        edge::vet(request).map_err(|malformed| early(None)(Fault::invalid(malformed.to_string())))?;
+        let client = client_address(exchange.peer, request.headers(), &parts.trusted_proxies);
+        let passed = parts.edge.pass(client)?;
+        let refused = early(passed.quota);
         let Some(route) = parts.routes.all().get(exchange.route) else {
             return Err(refused(Fault::NotFound));
         };
@@ -170,34 +165,40 @@ impl Shared {
         entered: Entered,
     ) -> Result<Response<Body>, Infallible> {
         if entered.kind == Kind::Models {
-            return Ok(self.finish(self.list_models(&entered), exchange));
+            return Ok(self.finish(self.list_models(&entered), exchange, None));
         }
         let quota = entered.passed.quota;
         let understood = match self.read(&head.headers, body, &exchange, &entered).await {
             Ok((body, reading)) => self.understand(body, reading, &exchange, entered),
-            Err(fault) => Err(Early { fault, quota }),
+            Err(fault) => Err(early(quota)(fault)),
         };
         let understood = match understood {
             Ok(understood) => understood,
-            Err(early) => return Ok(self.finish(early.into_answer(exchange.dialect), exchange)),
+            Err(refused) => return Ok(self.finish(refused.answer(exchange.dialect), exchange, None)),
         };
-        let gone = head.extensions.get::<Connection>().map(Connection::caller_gone);
+        let connection = head.extensions.get::<Connection>().cloned();
+        let gone = connection.as_ref().map(Connection::caller_gone);
         let answering = self.admission.clone().call(Request::from_parts(head, understood));
         let answered = match gone {
             // A caller that leaves is noticed in every phase, also where hyper does not look.
             Some(gone) => tokio::select! {
                 biased;
                 answered = answering => answered,
-                () = gone => return Ok(self.finish(self::gone(), exchange)),
+                () = gone => return Ok(self.finish(self::gone(), exchange, None)),
             },
             None => answering.await,
         };
         let Ok(response) = answered;
-        Ok(self.finish(response, exchange))
+        Ok(self.finish(response, exchange, connection.as_ref()))
     }
 
-    /// Names the answer, and counts it now and at its end.
-    fn finish<B>(&self, mut response: Response<B>, exchange: Exchange) -> Response<Body>
+    /// Names the answer, and counts it now and at its end. The caller on `connection` is watched meanwhile.
+    fn finish<B>(
+        &self,
+        mut response: Response<B>,
+        exchange: Exchange,
+        connection: Option<&Connection>,
+    ) -> Response<Body>
     where
         B: http_body::Body<Data = Bytes, Error = BoxError> + Send + 'static,
     {
@@ -205,9 +206,13 @@ impl Shared {
         trace::name_answer(response.headers_mut(), id);
         let telemetry = &self.parts.telemetry;
         telemetry.answered(route, &method, response.status(), arrived.elapsed());
-        tracing::debug!(%method, route, status = response.status().as_u16(), "answered");
-        let telemetry = Arc::clone(telemetry);
-        response.map(|body| Finished::new(body, telemetry, route, arrived).boxed_unsync())
+        tracing::debug!(route, status = response.status().as_u16(), "answered");
+        if method == Method::HEAD {
+            // The answer to a HEAD ends with its head; HTTP/2 does not see to it by itself.
+            return response.map(|_| full(Bytes::new()));
+        }
+        let (telemetry, gone) = (Arc::clone(telemetry), connection.map(Connection::caller_gone));
+        response.map(|body| Finished::new(body, gone, telemetry, route, arrived).boxed_unsync())
     }
 
     async fn read(
@@ -233,28 +238,18 @@ impl Shared {
         reading: Reading,
         exchange: &Exchange,
         entered: Entered,
-    ) -> Result<Box<Understood>, Early> {
+    ) -> Result<Box<Understood>, Box<Refused>> {
         let Entered { passed, identity, .. } = entered;
-        self.may_use(identity.as_deref(), reading.model.as_deref()).map_err(Early::of(passed.quota))?;
+        self.may_use(identity.as_deref(), reading.model.as_deref()).map_err(early(passed.quota))?;
         Ok(Box::new(Understood {
             ask: Some(self.ask(identity.as_deref(), passed, &reading, &body, exchange)),
             body,
             reading,
-            client: passed.client,
+            peer: exchange.peer,
             arrived: exchange.arrived,
             id: exchange.id.clone(),
             dialect: exchange.dialect,
         }))
-    }
-
-    /// The address that counts as the caller's.
-    fn client<B>(&self, request: &Request<B>) -> IpAddr {
-        let peer = request.extensions().get::<Connection>().map_or(
-            // Only a request made inside the process has no connection.
-            IpAddr::from([127, 0, 0, 1]),
-            |connection| connection.peer.ip(),
-        );
-        client_address(peer, request.headers(), &self.parts.trusted_proxies)
     }
 
     /// A key that is there must be good; none at all is a matter of the mode.
@@ -320,12 +315,6 @@ impl Shared {
             quota.write(response.headers_mut(), None);
         }
         response
-    }
-}
-
-impl From<Refused> for Early {
-    fn from(Refused { fault, quota }: Refused) -> Self {
-        Self { fault, quota }
     }
 }
 

@@ -24,8 +24,6 @@ pub struct Edge {
 /// A request that the limits on the wire let pass.
 #[derive(Clone, Copy, Debug)]
 pub struct Passed {
-    /// Where it came from.
-    pub client: IpAddr,
     /// Whether it bypasses all other limits too.
     pub bypass: bool,
     /// The tightest bucket it met.
@@ -44,28 +42,26 @@ impl Edge {
     /// # Errors
     ///
     /// Why it may not pass; nothing has been taken then.
-    pub fn pass(&self, client: IpAddr) -> Result<Passed, Refused> {
+    pub fn pass(&self, client: IpAddr) -> Result<Passed, Box<Refused>> {
         let bypass = self.limits.bypasses(client);
         let charges = if bypass { None } else { Some(self.limits.charges(client)) };
         let Some(charges) = charges.filter(|charges| !charges.is_empty()) else {
-            return Ok(Passed { client, bypass, quota: None });
+            return Ok(Passed { bypass, quota: None });
         };
         match self.limiter.take_now(charges.as_slice()) {
-            Decision::Granted(granted) => {
-                Ok(Passed { client, bypass, quota: charges.tightest(granted.balances()) })
-            }
-            Decision::Denied(denied) => Err(Refused {
+            Decision::Granted(granted) => Ok(Passed { bypass, quota: charges.tightest(granted.balances()) }),
+            Decision::Denied(denied) => Err(Box::new(Refused {
                 quota: charges.tightest(denied.balances()),
                 fault: Fault::RateLimited(RateLimited {
                     limit_type: binding(&charges, &denied).unwrap_or(Dimension::Global),
                     retry_after: denied.retry_after(),
                     fair_queue: None,
                 }),
-            }),
+            })),
             Decision::Impossible(impossible) => {
                 let limit_type = impossible.exceeding().first().and_then(|&at| charges.dimension(at));
                 let limit_type = limit_type.unwrap_or(Dimension::Global);
-                Err(Refused { fault: Fault::ExceedsLimit { limit_type }, quota: None })
+                Err(Box::new(Refused { fault: Fault::ExceedsLimit { limit_type }, quota: None }))
             }
         }
     }

@@ -226,7 +226,11 @@ impl Admission {
             Decision::Denied(denied) => {
                 (binding(&ask.charges, denied), denied.retry_after(), denied.balances())
             }
-            Decision::Granted(granted) => (None, Duration::ZERO, granted.balances()),
+            // There is room, for those who wait: the next is an interval away.
+            Decision::Granted(granted) => {
+                let interval = ask.charges.as_slice().get(at).map(|charge| charge.quota.unit_interval());
+                (None, interval.unwrap_or_default(), granted.balances())
+            }
             Decision::Impossible(impossible) => return exceeds(ask, impossible.exceeding()),
         };
         let limit_type = limit_type.or_else(|| ask.charges.dimension(at)).unwrap_or(Dimension::Model);

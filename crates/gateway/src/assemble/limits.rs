@@ -24,6 +24,15 @@ pub(super) fn quotas(limit: &Limit) -> Result<Vec<Quota>, QuotaError> {
         .collect()
 }
 
+/// Buckets that get a place of their own, at the most: those of keys, users, teams and models, four periods each.
+pub(super) fn known_buckets(config: &GatewayConfig) -> usize {
+    const AT_MOST: usize = 65_536;
+    let models: usize = config.backends.iter().map(|backend| backend.models.len()).sum();
+    let overrides = config.rate_limiting.limits.per_model.overrides.len();
+    let known = 3 * config.api_keys.keys.len() + models + overrides + 2;
+    (4 * known).min(AT_MOST)
+}
+
 /// Quotas per identity: those of its override, else the dimension's own.
 struct PerIdentity {
     common: Vec<Quota>,
@@ -100,6 +109,8 @@ pub(super) fn identity(
         if let Some(team) = identity.team() {
             charges.push_identity(Dimension::Team, team, per_team.of(team));
         }
+        // A flood of unknown addresses can fill the store; it must not push those who are known into shared buckets.
+        pin(&mut charges, limiter);
         let bypass = config.rate_limiting.bypass_keys.iter().any(|id| **id == **identity.key().name());
         CallerPlan { charges, tenant: tenants.of(identity), bypass }
     };
@@ -135,6 +146,8 @@ fn models(config: &GatewayConfig, hasher: &Hasher, limiter: &Limiter) -> Result<
         .map(|(pattern, limit)| Ok((pattern.as_str().to_owned(), quotas(limit)?)))
         .collect::<Result<_, QuotaError>>()?;
     let common = quotas(per_model)?;
+    let mut unnamed = Charges::of_identity(Dimension::Model, hasher.model(""), &common);
+    pin(&mut unnamed, limiter);
     let mut served: Vec<String> = config
         .backends
         .iter()
@@ -146,10 +159,11 @@ fn models(config: &GatewayConfig, hasher: &Hasher, limiter: &Limiter) -> Result<
     Ok(ModelLimits {
         overrides: rules(overrides)?,
         served: rules(served.into_iter().map(|text| (text, common.clone())).collect())?,
+        unnamed,
     })
 }
 
-/// Buckets that nearly every request meets are found without a look-up.
+/// Gives buckets that are known beforehand a place of their own, found without a look-up.
 fn pin(charges: &mut Charges, limiter: &Limiter) {
     for charge in charges.as_mut_slice() {
         charge.key = limiter.store().pin(charge.key);

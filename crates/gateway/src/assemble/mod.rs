@@ -105,7 +105,10 @@ pub fn assemble(config: &GatewayConfig) -> Result<Parts, AssembleError> {
         fairlane_fair_queue::Reason::ALL.map(fairlane_fair_queue::Reason::as_str),
         routes.all().iter().map(|route| &*route.path),
     ));
-    let memory = MemoryLimits { max_buckets: rate_limiting.max_buckets.get(), ..MemoryLimits::default() };
+    let memory = MemoryLimits {
+        max_buckets: rate_limiting.max_buckets.get(),
+        max_pinned: limits::known_buckets(config),
+    };
     let limiter = Arc::new(Limiter::new(MemoryStore::new(memory, clock), Arc::clone(&telemetry)));
 
     let directory = identities::directory(&config.api_keys, &hasher)?;

@@ -31,6 +31,8 @@ pub struct ModelLimits {
     pub overrides: RuleCharges,
     /// What backends serve; all under the dimension's common limit.
     pub served: RuleCharges,
+    /// Requests that name no model, where no rule is for every model; under the common limit too.
+    pub unnamed: Charges,
 }
 
 /// Rules and, in their order, their charges.
@@ -49,11 +51,13 @@ impl RuleCharges {
 }
 
 impl ModelLimits {
-    /// What a request for `model` is charged. A request that names none meets only rules for everything.
+    /// What a request for `model` is charged. One that names none meets only rules for every model, or a bucket that all
+    /// such requests share.
     #[must_use]
     pub fn charges(&self, model: Option<&str>) -> Option<&Charges> {
-        let model = model.unwrap_or_default();
-        self.overrides.find(model).or_else(|| self.served.find(model))
+        let name = model.unwrap_or_default();
+        let ruled = self.overrides.find(name).or_else(|| self.served.find(name));
+        ruled.or_else(|| model.is_none().then_some(&self.unnamed))
     }
 }
 

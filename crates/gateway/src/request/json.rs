@@ -1,29 +1,71 @@
 //! The few fields that are read from a JSON body, without building the rest of it.
+//!
+//! A backend may read the same body by other rules: the last of two equal keys, or keys in any case. What two readers could
+//! read differently is refused, so that the model that is charged and allowed is the one that is served.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, fmt};
 
-use serde::Deserialize;
+use serde::{
+    Deserialize, Deserializer,
+    de::{Error as _, IgnoredAny, MapAccess, Visitor},
+};
 
 use super::Reading;
 use crate::answer::Fault;
 
-/// A field that stands twice is an error (serde's rule for structs): two readers could take different ones.
-#[derive(Deserialize)]
-#[serde(expecting = "a JSON object")]
 struct Fields<'a> {
-    #[serde(borrow, default)]
     model: Option<Cow<'a, str>>,
-    #[serde(default)]
-    stream: Option<bool>,
+    stream: bool,
 }
 
 pub(super) fn read(body: &[u8]) -> Result<Reading, Fault> {
-    // Serde would take an array as a struct too.
-    let opens = body.iter().find(|byte| !byte.is_ascii_whitespace());
-    if opens != Some(&b'{') {
-        return Err(Fault::invalid("The request's body is not a JSON object.".to_owned()));
-    }
-    let fields: Fields<'_> = serde_json::from_slice(body)
-        .map_err(|error| Fault::invalid(format!("The request's body cannot be read as JSON: {error}.")))?;
-    Ok(Reading { model: fields.model.map(Into::into), stream: fields.stream.unwrap_or(false) })
+    let fields: Fields<'_> = serde_json::from_slice(body).map_err(|error| {
+        Fault::invalid(format!("The request's body cannot be read as a JSON object: {error}."))
+    })?;
+    Ok(Reading { model: fields.model.map(Into::into), stream: fields.stream })
 }
+
+impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(FieldsVisitor)
+    }
+}
+
+struct FieldsVisitor;
+
+impl<'de> Visitor<'de> for FieldsVisitor {
+    type Value = Fields<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON object")
+    }
+
+    fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Fields<'de>, M::Error> {
+        let (mut model, mut stream) = (None, None);
+        while let Some(Text(key)) = map.next_key()? {
+            match &*key {
+                "model" if model.is_some() => return Err(M::Error::duplicate_field("model")),
+                "model" => model = Some(map.next_value::<Option<Text<'de>>>()?),
+                "stream" if stream.is_some() => return Err(M::Error::duplicate_field("stream")),
+                "stream" => stream = Some(map.next_value::<Option<bool>>()?),
+                other if ["model", "stream"].iter().any(|read| other.eq_ignore_ascii_case(read)) => {
+                    return Err(M::Error::custom(format_args!(
+                        "`{}` is spelt in lower case",
+                        other.to_ascii_lowercase()
+                    )));
+                }
+                _ => {
+                    map.next_value::<IgnoredAny>()?;
+                }
+            }
+        }
+        Ok(Fields {
+            model: model.flatten().map(|Text(model)| model),
+            stream: stream.flatten().unwrap_or(false),
+        })
+    }
+}
+
+/// A string that is borrowed where it has no escapes.
+#[derive(Deserialize)]
+struct Text<'a>(#[serde(borrow)] Cow<'a, str>);

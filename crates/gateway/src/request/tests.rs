@@ -30,6 +30,9 @@ async fn what_is_no_request_is_refused() {
         "{\"model\": 7}",
         "{\"model\": \"m\", \"stream\": \"yes\"}",
         "{\"model\": \"cheap\", \"model\": \"dear\"}",
+        "{\"model\": \"cheap\", \"mod\\u0065l\": \"dear\"}",
+        "{\"model\": \"cheap\", \"MODEL\": \"dear\"}",
+        "{\"Model\": \"dear\"}",
         "{\"messages\": []}",
         "\u{feff}{}",
     ] {
@@ -80,6 +83,42 @@ async fn forms_that_are_none_are_refused() {
     let (headers, body) = form(&[("model", "m")]);
     assert!(read(FORM, &headers, &body.slice(..20)).await.is_err(), "cut short");
     assert!(read(FORM, &HeaderMap::new(), &body).await.is_err(), "no boundary");
+}
+
+#[tokio::test]
+async fn forms_that_two_readers_could_read_differently_are_refused() {
+    let part = |disposition: &str, value: &str| {
+        format!("--edge\r\nContent-Disposition: {disposition}\r\n\r\n{value}\r\n")
+    };
+    let (headers, _) = form(&[]);
+    let cheap = part("form-data; name=\"model\"", "cheap");
+    let with = async |more: &str, end: &str| {
+        read(FORM, &headers, &Bytes::from(format!("{cheap}{more}--edge--{end}"))).await
+    };
+    assert!(with("", "\r\n").await.is_ok());
+    assert!(with(&part("form-data; name=\"file\"; filename=\"a;name=b.wav\"", "x"), "").await.is_ok());
+    for odd in [
+        "form-data; NAME=\"model\"",
+        "form-data; name=\"zzz\"; name=\"model\"",
+        "form-data; name*=utf-8''model",
+        "form-data; name=\"mod\\el\"",
+        "form-data",
+    ] {
+        let read = with(&part(odd, "dear"), "\r\n").await;
+        let refused =
+            read.is_err() || read.as_ref().is_ok_and(|reading| reading.model.as_deref() != Some("cheap"));
+        assert!(refused, "{odd}: {read:?}");
+    }
+    assert!(with("", &format!("\r\n{}--edge--", part("form-data; name=\"model\"", "dear"))).await.is_err());
+    let many = part("form-data; name=\"x\"", "y").repeat(300);
+    assert!(with(&many, "").await.is_err());
+
+    let (mut twice, body) = form(&[("model", "m")]);
+    twice.append(header::CONTENT_TYPE, HeaderValue::from_static("multipart/form-data; boundary=other"));
+    assert!(read(FORM, &twice, &body).await.is_err());
+    let two = HeaderValue::from_static("multipart/form-data; boundary=edge; boundary=other");
+    twice.insert(header::CONTENT_TYPE, two);
+    assert!(read(FORM, &twice, &body).await.is_err());
 }
 
 #[test]

@@ -104,7 +104,7 @@ fn a_quiet_store_forgets() {
     let allocated = store.stats().allocated_bytes;
     clock.advance(DAY);
     let regular = Quota::per_day(1_000_000_000).unwrap();
-    for round in 0..400_000_u64 {
+    for round in 0..700_000_u64 {
         assert!(take(&store, key(1, round % 40), regular));
     }
     let stats = store.stats();

@@ -109,7 +109,7 @@ fn memory() {
         stats.allocated_bytes as f64 / MILLION as f64,
         (resident_bytes() - before) as f64 / MILLION as f64,
         stats.buckets,
-        stats.buckets as f64 * 65.0 / stats.allocated_bytes as f64,
+        stats.buckets as f64 * 64.0 / stats.allocated_bytes as f64,
     );
     let before = resident_bytes();
     let limiter = peer_keyed(Mood::Grant);

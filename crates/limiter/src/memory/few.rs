@@ -5,6 +5,8 @@
 //! twice, a pinned bucket whose key does not say so. Whoever meets one of these lets everything go and takes the
 //! long way.
 
+use std::hint::black_box;
+
 use parking_lot::MutexGuard;
 
 use super::Buckets;
@@ -55,8 +57,8 @@ impl Buckets {
         sort(shard_order);
         sort(slot_order);
 
-        // All shards before the first look into one, so that the processor can wait for the memory of several
-        // buckets at once.
+        // All shards before the first look into one, and a touch of all places before the first search, so that the
+        // processor waits for the memory of all buckets at once.
         let mut shards: [Option<MutexGuard<'_, Shard>>; USUAL_CHARGES] = [const { None }; USUAL_CHARGES];
         let mut holders = [0_usize; USUAL_CHARGES];
         let mut held = 0;
@@ -75,6 +77,10 @@ impl Buckets {
             }
             holders[nth] = held - 1;
         }
+        let touched = shard_order.iter().zip(&holders).map(|(order, shard)| {
+            shards[*shard].as_deref().map_or(0, |shard| shard.touch(hashes[position(*order)]))
+        });
+        black_box(touched.fold(0, |all, one| all ^ one));
         let mut places = [Place::Slot { slot: 0 }; USUAL_CHARGES];
         for (&order, &shard) in shard_order.iter().zip(&holders) {
             let at = position(order);

@@ -4,10 +4,14 @@ use std::hash::{BuildHasher, RandomState};
 
 use crate::key::{BucketKey, Dimension};
 
+/// An odd number without a pattern: 2^64 divided by the golden ratio.
+const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
+
 /// Mixes a digest with a seed of this process.
 ///
-/// Digests are hashes already, so one folded multiplication (as in wyhash, Wang Yi 2019) is enough to spread them
-/// whichever of their bits vary. The seed keeps those who can choose digests from aiming at one shard.
+/// Digests are hashes already, so two folded multiplications (as in wyhash, Wang Yi 2019) are enough to spread them,
+/// whichever of their bits vary; one of them leaves counting digests unevenly spread. The seed keeps those who can
+/// choose digests from aiming at one shard.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct KeyHasher {
     seed: [u64; 2],
@@ -26,12 +30,18 @@ impl KeyHasher {
     }
 
     #[inline]
-    #[expect(clippy::cast_possible_truncation, reason = "the two halves are folded")]
-    pub(super) fn hash_parts(&self, ([low, high], dimension): ([u64; 2], Dimension)) -> u64 {
-        let dimension = u64::from(dimension.number()).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let product = u128::from(low ^ self.seed[0]) * u128::from(high ^ self.seed[1] ^ dimension);
-        product as u64 ^ (product >> 64) as u64
+    pub(super) const fn hash_parts(&self, ([low, high], dimension): ([u64; 2], Dimension)) -> u64 {
+        let dimension = (dimension.number() as u64).wrapping_mul(ODD);
+        let mixed = folded(low ^ self.seed[0], high ^ self.seed[1] ^ dimension);
+        folded(mixed, ODD)
     }
+}
+
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "the two halves are folded")]
+const fn folded(one: u64, other: u64) -> u64 {
+    let product = one as u128 * other as u128;
+    product as u64 ^ (product >> 64) as u64
 }
 
 /// The shard of a hash, from bits that a shard's table does not look at: it uses the lowest and the topmost seven.
@@ -45,17 +55,26 @@ pub(super) const fn shard_of(hash: u64, shards: u32) -> u32 {
 mod tests {
     use super::*;
 
-    /// Digests that vary in a few bits only must still use all shards evenly.
+    /// Digests that vary in a few bits only must still use all shards, and all of a table, evenly.
     #[test]
-    fn any_few_bits_spread_over_shards() {
-        let hasher = KeyHasher::new();
-        for shift in [0, 20, 52, 64, 90, 112] {
-            let mut counts = [0_u32; 64];
-            for n in 0..64_u128 * 100 {
-                let key = BucketKey::new(Dimension::new(3), n << shift);
-                counts[shard_of(hasher.hash(&key), 64) as usize] += 1;
+    fn any_few_bits_spread_over_shards_and_tables() {
+        for seed in [[1, 2], [0x0123_4567_89ab_cdef, 0xfedc_ba98_7654_3210], [0x5851_f42d_4c95_7f2d, 3 << 60]]
+        {
+            let hasher = KeyHasher { seed };
+            for shift in (0..116).step_by(4) {
+                let (mut shards, mut homes) = ([0_u32; 64], [0_u32; 64]);
+                for n in 0..64_u128 * 100 {
+                    let hash = hasher.hash(&BucketKey::new(Dimension::new(3), n << shift));
+                    shards[shard_of(hash, 64) as usize] += 1;
+                    homes[(hash & 0xffff_ffff) as usize >> 26] += 1;
+                }
+                for counts in [shards, homes] {
+                    assert!(
+                        counts.iter().all(|count| (50..=160).contains(count)),
+                        "shift {shift}: {counts:?}"
+                    );
+                }
             }
-            assert!(counts.iter().all(|count| (30..=200).contains(count)), "shift {shift}: {counts:?}");
         }
     }
 }

@@ -7,6 +7,7 @@ mod one;
 mod room;
 mod shard;
 mod slots;
+mod table;
 mod transaction;
 
 use std::fmt;
@@ -16,8 +17,9 @@ use parking_lot::Mutex;
 use self::hash::{KeyHasher, shard_of};
 use self::lock::lock;
 use self::room::Room;
-use self::shard::{Entry, Shard};
+use self::shard::Shard;
 use self::slots::Slots;
+use self::table::Entry;
 use self::transaction::{Intent, Transaction};
 use crate::bucket::Bucket;
 use crate::decision;
@@ -28,7 +30,7 @@ use crate::{
 
 /// Table positions in a shard of a store that is at its bound. Small enough that growing one, the longest thing a
 /// decision ever does, takes a fraction of a millisecond.
-const SHARD_POSITIONS: usize = 8_192;
+const SHARD_POSITIONS: usize = 4_096;
 
 /// Positions looked at by a sweep that no insertion causes.
 const STEPS_WHEN_QUIET: usize = 8;
@@ -40,7 +42,7 @@ const MIN_SHARDS: usize = 64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryLimits {
     /// Buckets that are not full and so cannot be forgotten; at least 1. Default 1,000,000, which takes some
-    /// 84 MB. Beyond it, new identities share one overflow bucket per dimension.
+    /// 82 MB. Beyond it, new identities share one overflow bucket per dimension.
     pub max_buckets: usize,
     /// Buckets that can be [pinned](MemoryStore::pin), for as long as the store lives. Default 1,024. They count
     /// as buckets, too.
@@ -221,7 +223,7 @@ impl Buckets {
         Self {
             hasher: KeyHasher::new(),
             shard_count,
-            shards: (0..shard_count as usize).map(|number| Padded(Mutex::new(Shard::new(number)))).collect(),
+            shards: (0..shard_count).map(|number| Padded(Mutex::new(Shard::new(number)))).collect(),
             slots: Slots::new(limits.max_pinned),
             room: Room::new(max_buckets, shard_count as usize),
         }
@@ -306,8 +308,8 @@ impl Buckets {
     }
 
     /// Forgets all full buckets of a shard, and learns when to come again. Returns how many.
-    fn sweep_all(&self, shard: &mut Shard, now: Timestamp, in_use: impl Fn(usize) -> bool) -> usize {
-        let (forgotten, next) = shard.sweep_all(now, in_use);
+    fn sweep_all(&self, shard: &mut Shard, now: Timestamp, keep: impl Fn(&Entry) -> bool) -> usize {
+        let (forgotten, next) = shard.sweep_all(now, keep);
         self.room.expect_next(shard.number(), next);
         self.room.forget(forgotten);
         forgotten
@@ -336,7 +338,7 @@ impl Buckets {
 }
 
 /// How many shards make the table of each nearly, but not quite, full when the store is at its bound: then a
-/// bucket costs some 83 bytes, and few tables are forced by chance to double.
+/// bucket costs some 82 bytes, and few tables are forced by chance to double.
 fn shard_count(max_buckets: usize) -> u32 {
     let mut positions = SHARD_POSITIONS;
     let count = |positions: usize| max_buckets.div_ceil(positions / 32 * 25);

@@ -25,7 +25,8 @@ impl Buckets {
         }
         let hash = self.hasher.hash(key);
         let mut shard = lock(&self.shards[shard_of(hash, self.shard_count) as usize]);
-        let Some(entry) = shard.find_mut(hash, key).filter(|entry| entry.pin.is_none()) else {
+        let found = shard.find(hash, key).and_then(|position| shard.get_mut(position));
+        let Some(entry) = found.filter(|entry| entry.pin.is_none()) else {
             drop(shard);
             return self.take_all(std::slice::from_ref(charge), now);
         };

@@ -9,8 +9,9 @@ use parking_lot::MutexGuard;
 use super::Buckets;
 use super::hash::shard_of;
 use super::lock::lock;
-use super::shard::{Entry, Shard};
+use super::shard::Shard;
 use super::slots::{Rank, Slot};
+use super::table::Entry;
 use crate::bucket::Bucket;
 use crate::decision::PerCharge;
 use crate::{BucketKey, Charge, Quota, Settlement, Timestamp};
@@ -271,13 +272,12 @@ impl<'a, T: Item> Transaction<'a, T> {
         let mut positions = 0;
         for number in buckets.room.candidates(now) {
             let forgotten = if let Some(held) = self.shards.iter().position(|held| held.number() == number) {
-                let places = &self.places;
-                let in_use = |position| {
-                    let is = |place: &Place| matches!(*place, Place::Entry { shard, index } if (shard, index) == (held, position));
-                    places.iter().any(is)
-                };
                 positions += self.shards[held].positions();
-                buckets.sweep_all(&mut self.shards[held], now, in_use)
+                let items = self.items;
+                let ours = |entry: &Entry| items.iter().any(|item| entry.is(item.key()));
+                let forgotten = buckets.sweep_all(&mut self.shards[held], now, ours);
+                self.find_again(held);
+                forgotten
             } else if let Some(mut other) = buckets.shards[number].try_lock() {
                 positions += other.positions();
                 buckets.sweep_all(&mut other, now, |_| false)
@@ -292,6 +292,18 @@ impl<'a, T: Item> Transaction<'a, T> {
             }
         }
         false
+    }
+
+    /// Finds the buckets of a shard anew, whose positions have changed.
+    fn find_again(&mut self, held: usize) {
+        for (place, item) in self.places.iter_mut().zip(self.items) {
+            if let Place::Entry { shard, index } = place
+                && *shard == held
+                && let Some(found) = self.shards[held].find(self.buckets.hasher.hash(item.key()), item.key())
+            {
+                *index = found;
+            }
+        }
     }
 
     #[cold]

@@ -162,6 +162,26 @@ fn the_overflow_is_not_refilled_by_a_smaller_quota() {
     assert!(!all(4), "full under the small quota is 1 under the large one");
 }
 
+/// Two strangers in one decision are charged to the overflow together.
+#[test]
+fn charges_that_share_the_overflow_add_up() {
+    let (store, _clock) = store(1);
+    assert!(take(&store, key(9, 0), one_a_day()), "the only place");
+    let five = Quota::per_day(1).unwrap().with_capacity(5).unwrap();
+    let both = |one, other| [Charge::new(key(0, 1), five, one), Charge::new(key(0, 2), five, other)];
+    assert!(!store.peek_now(&both(3, 3)).is_granted());
+    let denied = store.take_now(&both(3, 3));
+    let left: Vec<_> = denied.denied().unwrap().balances().iter().map(|balance| balance.remaining).collect();
+    assert_eq!(left, [5, 5]);
+    let granted = store.take_now(&both(1, 2));
+    let left: Vec<_> =
+        granted.granted().unwrap().balances().iter().map(|balance| balance.remaining).collect();
+    assert_eq!(left, [2, 2]);
+    let back = [1, 2].map(|number| Settlement::new(key(0, number), five, 1));
+    let left: Vec<_> = store.settle_now(&back).iter().map(|balance| balance.remaining).collect();
+    assert_eq!(left, [4, 4]);
+}
+
 /// A clock that steps back meets buckets that were forgotten in what is now the future.
 #[test]
 fn what_was_forgotten_is_not_handed_out_again() {

@@ -243,12 +243,11 @@ impl Buckets {
     /// The long way, for everything.
     #[inline(never)]
     fn take_all(&self, charges: &[Charge], now: Timestamp) -> Decision {
-        let totals = match decision::totals(charges) {
-            Ok(totals) => totals,
-            Err(impossible) => return Decision::Impossible(impossible),
-        };
+        if let Err(impossible) = decision::totals(charges) {
+            return Decision::Impossible(impossible);
+        }
         let transaction = Transaction::begin(self, charges, now, Intent::Write);
-        let decision = Decision::judge(now, transaction.observe(), |at| totals[at]);
+        let decision = Decision::judge(now, transaction.observe(), |at| total(&transaction, at));
         match &decision {
             Decision::Granted(granted) => transaction.write(granted.balances().buckets()),
             Decision::Denied(denied) => transaction.leave(denied.balances().buckets()),
@@ -258,22 +257,21 @@ impl Buckets {
     }
 
     fn peek(&self, charges: &[Charge], now: Timestamp) -> Decision {
-        let totals = match decision::totals(charges) {
-            Ok(totals) => totals,
-            Err(impossible) => return Decision::Impossible(impossible),
-        };
+        if let Err(impossible) = decision::totals(charges) {
+            return Decision::Impossible(impossible);
+        }
         let transaction = Transaction::begin(self, charges, now, Intent::Look);
         let observed = transaction.observe();
+        let decision = Decision::foresee(now, observed.clone(), |at| total(&transaction, at));
         transaction.leave(&observed);
-        Decision::foresee(now, observed, |at| totals[at])
+        decision
     }
 
     fn settle(&self, settlements: &[Settlement], now: Timestamp) -> Balances {
         let transaction = Transaction::begin(self, settlements, now, Intent::Write);
         let mut buckets = transaction.observe();
-        for (bucket, settlement) in buckets.iter_mut().zip(settlements) {
-            let shared = settlements.iter().filter(|other| other.key == settlement.key);
-            *bucket = bucket.settle_sum(shared.map(|other| i128::from(other.amount)).sum());
+        for (at, bucket) in buckets.iter_mut().enumerate() {
+            *bucket = bucket.settle_sum(transaction.sum(at, |settlement| i128::from(settlement.amount)));
         }
         transaction.write(&buckets);
         Balances::new(now, buckets)
@@ -335,6 +333,11 @@ impl Buckets {
         shard.insert(hash, Entry::forwarding(&key, pin), &self.hasher);
         key.pinned_at(pin)
     }
+}
+
+/// What a decision charges to the bucket of the charge at this position.
+fn total(transaction: &Transaction<'_, Charge>, at: usize) -> u64 {
+    u64::try_from(transaction.sum(at, |charge| charge.cost.into())).unwrap_or(u64::MAX)
 }
 
 /// How many shards make the table of each nearly, but not quite, full when the store is at its bound: then a

@@ -55,7 +55,7 @@ enum Place {
     Absent { shard: usize, hash: u64, reserved: bool },
     /// In this one of the locked slots.
     Slot { slot: usize, overflow: bool },
-    /// Where the earlier item with the same key has it.
+    /// Where an earlier item has it: one with the same key, or one that shares the same overflow.
     Same { lead: usize },
 }
 
@@ -114,6 +114,26 @@ impl<'a, T: Item> Transaction<'a, T> {
             observed.push(bucket);
         }
         observed
+    }
+
+    /// The sum of what all items bring to the bucket of this one.
+    #[inline]
+    pub(super) fn sum(&self, at: usize, amount: impl Fn(&T) -> i128) -> i128 {
+        let shared = self.places.iter().any(|place| matches!(place, Place::Same { .. }));
+        if !shared {
+            return amount(&self.items[at]);
+        }
+        let bucket = self.lead(at);
+        let sharing = self.items.iter().enumerate().filter(|(other, _)| self.lead(*other) == bucket);
+        sharing.map(|(_, item)| amount(item)).sum()
+    }
+
+    /// The first item that has the bucket of this one.
+    fn lead(&self, mut at: usize) -> usize {
+        while let Place::Same { lead } = self.places[at] {
+            at = lead;
+        }
+        at
     }
 
     /// Writes what has become of the buckets of all items.
@@ -227,10 +247,12 @@ impl<'a, T: Item> Transaction<'a, T> {
         }
         let mut locked = None;
         for (rank, at, slot) in slots {
-            if locked != Some(rank) {
-                self.slots.push(lock(&slot.bucket));
-                locked = Some(rank);
+            if let Some((_, lead)) = locked.filter(|&(locked, _)| locked == rank) {
+                self.places[at] = Place::Same { lead };
+                continue;
             }
+            self.slots.push(lock(&slot.bucket));
+            locked = Some((rank, at));
             let overflow = self.buckets.slots.is_overflow(rank);
             self.places[at] = Place::Slot { slot: self.slots.len() - 1, overflow };
         }

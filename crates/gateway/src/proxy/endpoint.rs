@@ -116,7 +116,7 @@ impl Endpoint {
         }
     }
 
-    /// Undoes a charge that was granted.
+    /// Undoes a charge that was granted. A loss is counted: there is nobody to tell it to.
     pub(super) async fn give_back(&self, tokens: u64) {
         let Some(quota) = &self.quota else { return };
         if let Err(error) = quota.give_back(tokens).await {

@@ -16,6 +16,7 @@ use super::choice::Rotation;
 use super::client::TrustedRoots;
 use super::endpoint::{Attempt, Endpoint};
 use super::health::Standing;
+use super::taken::Taken;
 use super::{Backend, ForwardError, HealthWatch, ProxyError, Reached, Timeouts, headers};
 use crate::answer::Dialect;
 use crate::body::Body;
@@ -105,8 +106,9 @@ impl Proxy {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future closes the connection it was using. What a backend's own limit was charged stays
-    /// charged, since the backend may have seen the request.
+    /// Dropping the future closes the connection it was using. What a backend's own limit was charged is given back if
+    /// no backend can have seen the request, and stays charged otherwise. Dropped while a store that has to be waited for
+    /// is asked to charge it, the charge may stay: nobody learns whether it was made.
     pub async fn forward(&self, outbound: Outbound<'_>) -> Result<Forwarded, ForwardError> {
         self.forward_noting(outbound, &Reached::default()).await
     }
@@ -141,9 +143,13 @@ impl Proxy {
         let mut refusal = Refusal::default();
         let mut failed = None;
         while let Some(endpoint) = candidates.next() {
-            let granted = match endpoint.take(tokens).await? {
-                None => None,
-                Some(Decision::Granted(granted)) => Some(granted),
+            // What was taken goes back whichever way this attempt ends before the backend sees it: by an error, or by
+            // a caller that leaves while the connection is being made.
+            let (granted, _taken) = match endpoint.take(tokens).await? {
+                None => (None, None),
+                Some(Decision::Granted(granted)) => {
+                    (Some(granted), Some(Taken::new(endpoint, tokens, reached)))
+                }
                 Some(refused) => {
                     refusal.note(endpoint, refused);
                     continue;
@@ -165,11 +171,7 @@ impl Proxy {
                 Some(Err(source)) => endpoint.unavailable(reached.get(), source),
                 None => endpoint.timed_out(reached.get()),
             };
-            if error.reached_backend() {
-                return Err(error);
-            }
-            endpoint.give_back(tokens).await;
-            if matches!(error, ForwardError::Timeout { .. }) {
+            if error.reached_backend() || matches!(error, ForwardError::Timeout { .. }) {
                 return Err(error);
             }
             tracing::debug!(backend = %endpoint.name, error = &error as &dyn std::error::Error, "trying the next");

@@ -25,6 +25,7 @@ mod forward;
 mod headers;
 mod health;
 mod quota;
+mod taken;
 mod target;
 mod telemetry;
 

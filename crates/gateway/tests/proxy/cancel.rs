@@ -8,7 +8,7 @@ use http_body_util::BodyExt;
 use crate::backend::{Connection, STREAM, Server, backend, plain, post, proxy, soon, streamed};
 
 /// Forwards until `phase` is over, and then drops the request.
-async fn drop_after<T>(
+pub(crate) async fn drop_after<T>(
     proxy: &Proxy,
     outbound: Outbound<'_>,
     reached: &Reached,

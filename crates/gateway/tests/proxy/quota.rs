@@ -5,13 +5,16 @@ use std::time::Duration;
 
 use fairlane_gateway::echo::EchoSettings;
 use fairlane_gateway::proxy::{
-    Backend, BackendCharges, BackendQuota, ForwardError, Outbound, QuotaFuture, Target,
+    Backend, BackendCharges, BackendQuota, ForwardError, Outbound, QuotaFuture, Reached, Target,
 };
 use fairlane_limiter::{
     BucketKey, Charge, Decision, Dimension, ManualClock, MemoryLimits, MemoryStore, Quota, Store, StoreError,
 };
 
-use crate::backend::{backend, dead, post, proxy};
+use tokio::sync::Notify;
+
+use crate::backend::{Server, backend, dead, post, proxy, soon};
+use crate::cancel::drop_after;
 
 type Limiter = Arc<MemoryStore<ManualClock>>;
 
@@ -69,6 +72,70 @@ async fn a_backend_that_was_not_reached_gets_its_charge_back() {
     let proxy = proxy([first, limited(echo("echo"), &limiter, reached)]);
     assert_eq!(&*proxy.forward(post("{}")).await.unwrap().backend, "echo");
     assert_eq!((remaining(&limiter, unreached).await, remaining(&limiter, reached).await), (10, 9));
+}
+
+#[tokio::test]
+async fn a_caller_that_leaves_while_connecting_costs_the_backend_nothing() {
+    let (limiter, server) = (limiter(), Server::start().await);
+    let charge = charge(1, 1, 60);
+    // The server takes the connection and never says a word of TLS.
+    let mute = backend("mute", &format!("https://{}", server.address));
+    let proxy = proxy([limited(mute, &limiter, charge)]);
+    // More often than the limit has room for.
+    for _ in 0..3 {
+        let reached = Reached::default();
+        let phase = async {
+            let connection = server.accept().await;
+            assert_eq!(remaining(&limiter, charge).await, 0);
+            connection
+        };
+        soon(drop_after(&proxy, post("{}"), &reached, phase)).await;
+        assert_eq!((reached.get(), remaining(&limiter, charge).await), (false, 1));
+    }
+}
+
+#[tokio::test]
+async fn a_caller_that_leaves_once_the_backend_has_its_request_has_used_it() {
+    let (limiter, server) = (limiter(), Server::start().await);
+    let charge = charge(1, 1, 60);
+    let proxy = proxy([limited(server.backend("a"), &limiter, charge)]);
+    soon(drop_after(&proxy, post("{}"), &Reached::default(), server.request())).await;
+    assert_eq!(remaining(&limiter, charge).await, 0);
+}
+
+/// A store far away: what is given back to it arrives after a wait.
+#[derive(Debug)]
+struct Distant {
+    near: BackendCharges<MemoryStore<ManualClock>>,
+    arrived: Arc<Notify>,
+}
+
+impl BackendQuota for Distant {
+    fn take(&self, tokens: u64) -> QuotaFuture<'_, Result<Decision, StoreError>> {
+        self.near.take(tokens)
+    }
+
+    fn give_back(&self, tokens: u64) -> QuotaFuture<'_, Result<(), StoreError>> {
+        Box::pin(async move {
+            tokio::task::yield_now().await;
+            let given = self.near.give_back(tokens).await;
+            self.arrived.notify_one();
+            given
+        })
+    }
+}
+
+#[tokio::test]
+async fn a_store_that_has_to_be_waited_for_is_given_back_to_as_well() {
+    let (limiter, server) = (limiter(), Server::start().await);
+    let (charge, arrived) = (charge(1, 1, 60), Arc::new(Notify::new()));
+    let near = BackendCharges::new(Arc::clone(&limiter), vec![charge], vec![]);
+    let quota = Arc::new(Distant { near, arrived: Arc::clone(&arrived) });
+    let mute = backend("mute", &format!("https://{}", server.address));
+    let proxy = proxy([Backend { quota: Some(quota), ..mute }]);
+    soon(drop_after(&proxy, post("{}"), &Reached::default(), server.accept())).await;
+    soon(arrived.notified()).await;
+    assert_eq!(remaining(&limiter, charge).await, 1);
 }
 
 #[tokio::test]

@@ -66,7 +66,7 @@ impl BodyError {
 // === impl AnswerBody ===
 
 impl<B: Body<Data = Bytes>> AnswerBody<B> {
-    /// `dialect` is that of an event stream, and `None` for any other answer.
+    /// `dialect` is that of an event stream in plain text, and `None` for any other answer.
     pub(super) fn new(
         inner: B,
         first: Option<Frame<Bytes>>,

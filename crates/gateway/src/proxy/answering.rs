@@ -7,7 +7,7 @@ use std::task::Poll;
 
 use bytes::Bytes;
 use fairlane_limiter::Granted;
-use http::header::CONTENT_TYPE;
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use http::{HeaderMap, Response, Version};
 use http_body::{Body as HttpBody, Frame};
 use http_body_util::BodyExt;
@@ -88,7 +88,8 @@ impl<'t> Answering<'t> {
         headers::to_caller(&mut head.headers);
         head.version = Version::HTTP_11;
         head.extensions.clear();
-        let dialect = event_stream.then_some(self.dialect);
+        // Plain text within a compressed stream would be garbage to whoever decompresses it.
+        let dialect = (event_stream && !is_encoded(&head.headers)).then_some(self.dialect);
         let body = AnswerBody::new(body, first, self.deadline, self.limits, dialect);
         Ok(Forwarded {
             response: Response::from_parts(head, body.boxed_unsync()),
@@ -123,6 +124,14 @@ async fn first_frame(body: &mut BackendBody) -> Result<Option<Frame<Bytes>>, Box
             return Ok(frame);
         }
     }
+}
+
+/// Whether the body is anything but itself: compressed, as a rule.
+fn is_encoded(headers: &HeaderMap) -> bool {
+    headers
+        .get_all(CONTENT_ENCODING)
+        .into_iter()
+        .any(|value| !value.as_bytes().eq_ignore_ascii_case(b"identity"))
 }
 
 fn content_type_starts(headers: &HeaderMap, start: &[u8]) -> bool {

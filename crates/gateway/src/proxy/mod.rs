@@ -10,7 +10,8 @@
 //! - **Dropping is cancelling.** Dropping the future of `forward`, or the body it returned, closes the
 //!   connection to the backend at once.
 //! - **A stream never ends silently.** When a backend dies or stalls, an event stream ends with an error event of its
-//!   dialect; any other answer, and one that promised a length, is cut off, which every client notices.
+//!   dialect; any other answer, a compressed one, and one that promised a length, is cut off, which every client
+//!   notices.
 
 mod answer_body;
 mod answering;

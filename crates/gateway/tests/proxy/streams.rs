@@ -60,6 +60,28 @@ async fn a_backend_that_dies_in_mid_stream_is_told_in_the_clients_dialect() {
     .await;
 }
 
+/// What a caller gets of an event stream in some encoding that breaks off: the text, or `None` if it is cut off.
+async fn broken_stream_encoded(encoding: &str) -> Option<String> {
+    let server = Server::start().await;
+    let proxy = proxy([server.backend("a")]);
+    let serve = async {
+        let (mut connection, _) = server.request().await;
+        let field = format!("\r\ncontent-encoding: {encoding}\r\n\r\n");
+        connection.write(STREAM.replace("\r\n\r\n", &field)).await;
+        connection.chunk("data: 1\n\n").await;
+    };
+    let (forwarded, ()) = soon(async { tokio::join!(proxy.forward(streamed()), serve) }).await;
+    let body = soon(forwarded.unwrap().response.into_body().collect()).await.ok()?.to_bytes();
+    Some(String::from_utf8(body.to_vec()).unwrap())
+}
+
+#[tokio::test]
+async fn a_compressed_stream_that_breaks_off_is_cut_off_and_not_spoilt() {
+    assert_eq!(broken_stream_encoded("gzip").await, None);
+    assert_eq!(broken_stream_encoded("identity, br").await, None);
+    assert!(broken_stream_encoded("Identity").await.unwrap().contains("backend_unavailable"));
+}
+
 #[tokio::test]
 async fn any_other_answer_that_breaks_off_is_cut_off() {
     let server = Server::start().await;

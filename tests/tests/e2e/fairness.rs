@@ -5,7 +5,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use fairlane_tests::{Backend, Call, Config, Gateway};
+use fairlane_tests::{Backend, Call, Config, Gateway, wait};
 use tokio::{
     task::JoinSet,
     time::{Instant, interval},
@@ -15,8 +15,9 @@ use tokio::{
 const RATE: usize = 10;
 /// How many of them are looked at.
 const MEASURED: usize = 200;
-/// Those at the start, while lanes fill up, are not.
-const WARM_UP: usize = 10;
+/// A flood has no more requests on the way than this: far more than are held, far fewer than the gateway's bound on
+/// connections.
+const MOST_AT_ONCE: usize = 200;
 
 struct Load {
     backend: Backend,
@@ -59,6 +60,9 @@ impl Load {
                 while let Some(answered) = busy.try_join_next() {
                     idle.extend(answered.ok().flatten());
                 }
+                if busy.len() >= MOST_AT_ONCE {
+                    continue;
+                }
                 let wire = idle.pop();
                 let gateway = Arc::clone(&gateway);
                 busy.spawn(async move {
@@ -72,15 +76,23 @@ impl Load {
         });
     }
 
-    /// The shares in percent, once enough have been admitted.
+    /// Waits until so many requests are held: every lane is filled.
+    async fn filled(&self, held: u64) {
+        wait::until("the lanes to be filled", async || {
+            (self.gateway.queues().await["held"].as_u64()? >= held).then_some(())
+        })
+        .await;
+    }
+
+    /// The shares in percent of the admissions from now on, once there are enough.
     async fn shares(&self, tenants: &[&str]) -> Vec<f64> {
-        let mut admitted = WARM_UP;
-        while admitted < WARM_UP + MEASURED {
+        let (first, mut admitted) = (self.backend.count(), self.backend.count());
+        while admitted < first + MEASURED {
             // One wait per second of load, since each is bounded.
-            admitted = (admitted + RATE).min(WARM_UP + MEASURED);
+            admitted = (admitted + RATE).min(first + MEASURED);
             self.backend.request(admitted).await;
         }
-        let seen = &self.backend.seen()[WARM_UP..WARM_UP + MEASURED];
+        let seen = &self.backend.seen()[first..first + MEASURED];
         let share = |tenant: &&str| {
             let own = seen.iter().filter(|seen| seen.header("x-tenant") == *tenant).count();
             own as f64 * 100.0 / MEASURED as f64
@@ -109,6 +121,7 @@ async fn two_floods_of_weights_three_and_one_share_75_to_25() {
     let mut load = Load::new("weights: [{ tenant: a, weight: 3 }]").await;
     load.backlog("a", 16);
     load.backlog("b", 16);
+    load.filled(30).await;
     check(&load.shares(&["a", "b"]).await, &[75.0, 25.0]);
 
     // One attempt for each admission, but for the first of all.
@@ -125,6 +138,7 @@ async fn a_flood_of_a_thousand_a_second_gets_no_more_than_its_equals() {
         load.backlog(tenant, 6);
     }
     load.flood("d", 1_000);
+    load.filled(3 * 5 + 32).await;
     check(&load.shares(&["a", "b", "c", "d"]).await, &[25.0; 4]);
 }
 
@@ -132,7 +146,8 @@ async fn a_flood_of_a_thousand_a_second_gets_no_more_than_its_equals() {
 async fn a_light_tenant_beside_a_flood_gets_all_it_asks_for_and_soon() {
     let mut load = Load::new("").await;
     load.flood("a", 1_000);
-    load.backend.request(WARM_UP).await;
+    load.filled(32).await;
+    let first = load.backend.count();
 
     let (mut light, mut ticks) = (JoinSet::new(), interval(Duration::from_secs(1) / 3));
     let start = Instant::now();
@@ -147,5 +162,7 @@ async fn a_light_tenant_beside_a_flood_gets_all_it_asks_for_and_soon() {
     let waits = answers.iter().map(|answer| answer.number("x-fair-queue-wait-ms").unwrap_or(0));
     let mean = waits.sum::<u64>() / answers.len() as u64;
     assert!(mean <= 350, "a mean wait of {mean} ms");
-    check(&load.shares(&["b"]).await, &[30.0]);
+    let seen = &load.backend.seen()[first..];
+    let own = seen.iter().filter(|seen| seen.header("x-tenant") == "b").count();
+    check(&[own as f64 * 100.0 / seen.len() as f64], &[30.0]);
 }

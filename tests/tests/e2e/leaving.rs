@@ -121,3 +121,19 @@ async fn until_held(gateway: &Gateway, least: u64) {
     })
     .await;
 }
+
+#[tokio::test]
+async fn one_that_leaves_in_the_middle_of_a_stream_is_noticed_behind_a_pipelined_request() {
+    let backend = Backend::start().await;
+    let gateway = Gateway::start(&Config::with(&backend).permissive()).await;
+    let (chunks, reply) = Reply::stream();
+    backend.next(reply);
+    chunks.event("one");
+    let body = r#"{"model":"m","messages":[],"stream":true}"#;
+    let head = "POST /v1/chat/completions HTTP/1.1\r\nhost: h\r\n";
+    let mut raw = gateway.client().raw().await;
+    raw.send(format!("{head}content-length: {}\r\n\r\n{body}POST /v1/", body.len())).await;
+    raw.until("one").await;
+    drop(raw);
+    chunks.closed().await;
+}

@@ -264,3 +264,19 @@ async fn many_at_once_never_get_more_than_the_bucket_holds() {
     }
     assert_eq!((passed, backend.count()), (20, 20));
 }
+
+/// A path may leave the model out; that is no way around the models' limit.
+#[tokio::test]
+async fn requests_that_name_no_model_share_a_bucket_of_the_models_limit() {
+    let backend = Backend::start().await;
+    let config = Config::new()
+        .backend("primary", &backend.url(), "models: [cheap, dear]")
+        .permissive()
+        .limit("per_model: { requests_per_hour: 2 }");
+    let gateway = Gateway::start(&config).await;
+    let call = || Call::post("/v1/images/generations", &serde_json::json!({"prompt": "x"}));
+    for status in [200, 200, 429] {
+        let answer = gateway.call(call()).await;
+        assert_eq!(answer.status, status, "{}", answer.printed());
+    }
+}

@@ -51,12 +51,14 @@ fn boundary(headers: &HeaderMap) -> Option<String> {
     multer::parse_boundary(value).ok().filter(|_| given == 1)
 }
 
-/// Nothing but white space may follow the last boundary: some readers go on there.
+/// Whether the form ends at its last boundary: readers differ on what they make of parts behind it.
 fn ends_with_boundary(body: &[u8], boundary: &str) -> bool {
-    let closing = format!("--{boundary}--");
-    body.trim_ascii_end()
-        .strip_suffix(closing.as_bytes())
-        .is_some_and(|rest| !rest.windows(closing.len()).any(|window| window == closing.as_bytes()))
+    let (open, closing) = (format!("--{boundary}"), format!("--{boundary}--"));
+    let find = |text: &[u8], part: &str| memchr::memmem::find(text, part.as_bytes());
+    find(body, &closing).is_some_and(|at| {
+        let behind = body.get(at + closing.len()..).unwrap_or_default();
+        find(behind, &open).is_none()
+    })
 }
 
 /// Whether a part's name stands once, and in one spelling.

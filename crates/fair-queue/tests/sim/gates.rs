@@ -1,8 +1,8 @@
 //! Requests that need room in several buckets at once.
 
-use fairlane_fair_queue::{FairQueue, GateKey};
+use fairlane_fair_queue::{Action, Demand, FairQueue, GateKey, Request, TenantKey, Timestamp, Weight};
 
-use crate::bucket::{Bucket, SECOND};
+use crate::bucket::{Bucket, SECOND, at};
 use crate::driver::{Sim, Source, fair, limits};
 
 fn check_frugal(name: &str, sim: &Sim<FairQueue>) {
@@ -105,34 +105,35 @@ fn a_user_without_room_does_not_hold_up_its_team() {
 
 #[test]
 fn a_gate_with_slow_attempts_does_not_hold_up_the_others() {
-    // Both have far more room than grants; one store answers in a second, the other in a millisecond. Here
-    // one latency serves all, so the slow gate is driven by hand.
-    use crate::bucket::at;
-    use fairlane_fair_queue::{Action, Demand, Request, TenantKey, Timestamp, Weight};
+    // The attempts of one gate never come back, and it would take every grant there is. The other's come back
+    // within a millisecond, and its bucket has a unit every ten: between them it has no use for a grant.
     let mut queue = FairQueue::new(limits(1000, 8));
-    let enqueue = |queue: &mut FairQueue, gate: u128| {
+    let mut quick = Bucket::new(100, SECOND, 1);
+    for gate in [1, 2].repeat(500) {
         let request = Request {
             tenant: TenantKey(gate),
             weight: Weight::MIN,
             demands: &[Demand { gate: GateKey(gate), cost: 1 }],
-            levels: &[],
+            levels: if gate == 2 { &[quick.level(GateKey(2), 0)] } else { &[] },
             deadline: Timestamp::MAX,
         };
         queue.enqueue(request, at(0)).unwrap();
-    };
-    for _ in 0..500 {
-        enqueue(&mut queue, 1);
-        enqueue(&mut queue, 2);
     }
-    let mut fast = 0;
-    for step in 0..400 {
-        while let Some(Action::Grant { ticket, gate, .. }) = queue.poll(at(step)) {
+    let (mut served, mut out) = (0, None);
+    for step in 0..2000 {
+        let now = step * SECOND / 1000;
+        if let Some(ticket) = out.take() {
+            quick.settle(-1, now);
+            assert!(queue.admitted(ticket, &[quick.level(GateKey(2), now)], at(now)));
+            served += 1;
+        }
+        while let Some(action) = queue.poll(at(now)) {
+            let Action::Grant { ticket, gate, .. } = action else { panic!("nobody has a deadline") };
             if gate == GateKey(2) {
-                assert!(queue.admitted(ticket, &[], at(step)));
-                fast += 1;
-                break;
+                assert!(out.replace(ticket).is_none());
             }
         }
     }
-    assert!(fast >= 390, "the fast gate got {fast} of 400");
+    // Ten milliseconds to refill and one for the answer.
+    assert!(served >= 2000 / 11 - 2, "the quick gate was served {served} times");
 }

@@ -59,6 +59,10 @@ impl<S: Store> BackendCharges<S> {
 
 impl<S: Store> BackendQuota for BackendCharges<S> {
     fn take(&self, tokens: u64) -> QuotaFuture<'_, Result<Decision, StoreError>> {
+        // Most limits count requests alone: their charges are always the same.
+        if self.tokens.is_empty() {
+            return Box::pin(self.store.take(&self.requests));
+        }
         let charges = self.charges(tokens);
         Box::pin(async move { self.store.take(&charges).await })
     }

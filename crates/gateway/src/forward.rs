@@ -94,10 +94,11 @@ async fn forward(
     request: Request<Box<Understood>>,
 ) -> Result<Response<Body>, Fault> {
     let (parts, understood) = request.into_parts();
-    let path = parts.uri.into_parts().path_and_query;
+    let uri = parts.uri.into_parts();
     let outbound = Outbound {
         method: parts.method,
-        path_and_query: path.unwrap_or_else(|| PathAndQuery::from_static("/")),
+        path_and_query: uri.path_and_query.unwrap_or_else(|| PathAndQuery::from_static("/")),
+        authority: uri.authority,
         headers: parts.headers,
         body: understood.body,
         model: understood.reading.model.as_deref(),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use fairlane_limiter::{Decision, Granted};
-use http::uri::PathAndQuery;
+use http::uri::{Authority, PathAndQuery};
 use http::{HeaderMap, HeaderValue, Method, Response};
 use tokio::time::Instant;
 
@@ -15,9 +15,10 @@ use super::candidates::{Candidates, Refusal};
 use super::choice::Rotation;
 use super::client::TrustedRoots;
 use super::endpoint::{Attempt, Endpoint};
+use super::headers::{self, Sender};
 use super::health::Standing;
 use super::taken::Taken;
-use super::{Backend, ForwardError, HealthWatch, ProxyError, Reached, Timeouts, headers};
+use super::{Backend, ForwardError, HealthWatch, ProxyError, Reached, Timeouts};
 use crate::answer::Dialect;
 use crate::body::Body;
 
@@ -35,6 +36,9 @@ pub struct Outbound<'a> {
     pub method: Method,
     /// Its path and query, as the caller gave them.
     pub path_and_query: PathAndQuery,
+    /// The authority of its URI, where there is one: HTTP/2 names the host there. Sent to the backend as
+    /// `x-forwarded-host`, without credentials; otherwise its `Host` is.
+    pub authority: Option<Authority>,
     /// The caller's headers; what a backend must not see is dropped here.
     pub headers: HeaderMap,
     /// Its whole body, sent byte for byte.
@@ -49,7 +53,7 @@ pub struct Outbound<'a> {
     pub arrived: Instant,
     /// Sent to the backend as `x-request-id`.
     pub request_id: Option<HeaderValue>,
-    /// Added to `x-forwarded-for`.
+    /// The other end of the caller's connection. Added to `x-forwarded-for`, at its right end.
     pub peer: Option<IpAddr>,
     /// The tokens reserved for it, for a backend whose own limit counts tokens.
     pub tokens: u64,
@@ -136,9 +140,9 @@ impl Proxy {
         if answer.is_late() {
             return Err(ForwardError::Timeout { backend: None, reached: false });
         }
-        let Outbound { method, path_and_query: path, mut headers, body, request_id, peer, tokens, .. } =
-            outbound;
-        headers::to_backend(&mut headers, peer, request_id);
+        let Outbound { method, path_and_query: path, authority, mut headers, body, tokens, .. } = outbound;
+        let Outbound { peer, request_id, .. } = outbound;
+        headers::to_backend(&mut headers, Sender { peer, authority, request_id });
 
         let mut refusal = Refusal::default();
         let mut failed = None;

@@ -133,6 +133,7 @@ pub(crate) fn post(body: &'static str) -> Outbound<'static> {
     Outbound {
         method: Method::POST,
         path_and_query: "/v1/chat/completions".parse().unwrap(),
+        authority: None,
         headers: HeaderMap::new(),
         body: Bytes::from_static(body.as_bytes()),
         model: Some("m"),

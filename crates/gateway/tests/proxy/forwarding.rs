@@ -55,6 +55,26 @@ async fn a_request_arrives_as_it_was_sent() {
     assert_eq!(seen.headers, expected);
 }
 
+#[tokio::test]
+async fn what_http2_says_in_its_own_way_arrives_in_that_of_http1() {
+    let server = Server::start().await;
+    let proxy = proxy([server.backend("a")]);
+    let mut outbound = Outbound { authority: Some("gateway.example:8443".parse().unwrap()), ..post("{}") };
+    for cookie in ["a=1", "b=2", "c=3"] {
+        outbound.headers.append("cookie", HeaderValue::from_static(cookie));
+    }
+    let serve = async {
+        let (mut connection, seen) = server.request().await;
+        connection.write(plain("")).await;
+        seen
+    };
+    let (_, seen) = soon(async { tokio::join!(proxy.forward(outbound), serve) }).await;
+    let cookies: Vec<_> = seen.headers.get_all("cookie").iter().collect();
+    assert_eq!(cookies, ["a=1; b=2; c=3"]);
+    assert_eq!(seen.headers["x-forwarded-host"], "gateway.example:8443");
+    assert_eq!(seen.headers["host"], server.address.to_string());
+}
+
 async fn check_credential(auth: Auth, header: &str, value: &str) {
     let server = Server::start().await;
     let credential = Some(Credential::new(auth, "backend-key").unwrap());

@@ -1,4 +1,4 @@
-//! A backend's own limit: taken from at dispatch, given back to when no connection could be made.
+//! A backend's own limit: taken from at dispatch, given back to when the backend was never reached.
 
 use std::fmt;
 use std::pin::Pin;
@@ -24,6 +24,9 @@ pub trait BackendQuota: fmt::Debug + Send + Sync {
     fn take(&self, tokens: u64) -> QuotaFuture<'_, Result<Decision, StoreError>>;
 
     /// Gives back what a granted `take` of as many tokens took.
+    ///
+    /// Asked when a request ends, also by being dropped. A future that is not ready at once is finished by a task of
+    /// its own.
     ///
     /// # Errors
     ///

@@ -17,9 +17,10 @@ use tokio::time::Instant;
 use tower::Service;
 
 use crate::{
-    admission::{Ask, Permit},
+    admission::{Ask, Classify, Permit},
     answer::{Dialect, Fault, QuotaStatus},
     body::Body,
+    detach::detach,
     dimension::Dimension,
     limits::Charges,
     proxy::{ForwardError, Outbound, Proxy},
@@ -31,7 +32,7 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Understood {
     /// What it asks of admission; taken when it is asked.
-    pub(crate) ask: Option<Ask>,
+    pub(crate) ask: Option<Box<Ask>>,
     pub(crate) body: Bytes,
     pub(crate) reading: Reading,
     pub(crate) peer: IpAddr,
@@ -40,11 +41,18 @@ pub(crate) struct Understood {
     pub(crate) dialect: Dialect,
 }
 
-impl Understood {
-    /// What admission is asked for a request.
-    pub(crate) fn take_ask(request: &mut Request<Box<Self>>) -> Ask {
+/// Reads what admission is asked from what has been understood.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FromUnderstood;
+
+impl Classify<Box<Understood>> for FromUnderstood {
+    fn ask(&self, request: &mut Request<Box<Understood>>) -> Ask {
         let arrived = request.body().arrived;
-        request.body_mut().ask.take().unwrap_or_else(|| Ask::nothing(arrived))
+        request.body_mut().ask.take().map_or_else(|| Ask::nothing(arrived), |ask| *ask)
+    }
+
+    fn held(&self, request: &mut Request<Box<Understood>>) {
+        detach(request);
     }
 }
 

@@ -6,6 +6,7 @@ pub mod answer;
 pub mod assemble;
 pub mod body;
 pub mod clock;
+mod detach;
 pub mod dimension;
 pub mod echo;
 pub mod edge;

@@ -38,7 +38,7 @@ use crate::{
     body::{Body, BoxError, full},
     edge::{self, BodyError, Connection},
     finish::Finished,
-    forward::{Forward, Understood},
+    forward::{Forward, FromUnderstood, Understood},
     limits::Charges,
     models,
     request::{self, Kind, Reading},
@@ -48,8 +48,6 @@ use crate::{
 /// A caller that has gone reads no answer; this status, nginx's, says so in metrics.
 const CALLER_GONE: u16 = 499;
 
-type Classify = fn(&mut Request<Box<Understood>>) -> Ask;
-
 /// The data plane's service.
 #[derive(Clone, Debug)]
 pub struct Stack(Arc<Shared>);
@@ -57,14 +55,14 @@ pub struct Stack(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     parts: Parts,
-    admission: AdmissionService<Forward, Classify>,
+    admission: AdmissionService<Forward, FromUnderstood>,
 }
 
 impl Stack {
     /// Stacks the parts.
     #[must_use]
     pub fn new(parts: Parts) -> Self {
-        let layer = AdmissionLayer::new(Arc::clone(&parts.admission), Understood::take_ask as Classify);
+        let layer = AdmissionLayer::new(Arc::clone(&parts.admission), FromUnderstood);
         let admission = layer.layer(Forward::new(Arc::clone(&parts.proxy), parts.backend_charges.clone()));
         Self(Arc::new(Shared { parts, admission }))
     }
@@ -242,7 +240,7 @@ impl Shared {
         let Entered { passed, identity, .. } = entered;
         self.may_use(identity.as_deref(), reading.model.as_deref()).map_err(early(passed.quota))?;
         Ok(Box::new(Understood {
-            ask: Some(self.ask(identity.as_deref(), passed, &reading, &body, exchange)),
+            ask: Some(Box::new(self.ask(identity.as_deref(), passed, &reading, &body, exchange))),
             body,
             reading,
             peer: exchange.peer,

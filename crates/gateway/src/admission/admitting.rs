@@ -30,6 +30,12 @@ impl Admitting {
         Self(State::Decided(Some(admitted)))
     }
 
+    /// Whether the request is held, and what is to come takes time.
+    #[must_use]
+    pub const fn is_held(&self) -> bool {
+        matches!(self.0, State::Held(_))
+    }
+
     pub(super) fn held(wait: Pin<Box<dyn Future<Output = Admitted> + Send>>) -> Self {
         Self(State::Held(wait))
     }

@@ -17,6 +17,23 @@ use tower::{Layer, Service, ServiceExt as _, util::Oneshot};
 use super::{Admission, Admitting, Ask, Permit, PermitBody};
 use crate::{answer::Dialect, body::BoxError};
 
+/// Says what a request asks of admission. Any function from a request to an [`Ask`] does.
+pub trait Classify<B> {
+    /// What is asked for a request.
+    fn ask(&self, request: &mut Request<B>) -> Ask;
+
+    /// The request is held: a good moment to let go of what it does not need while it waits.
+    fn held(&self, request: &mut Request<B>) {
+        _ = request;
+    }
+}
+
+impl<B, F: Fn(&mut Request<B>) -> Ask> Classify<B> for F {
+    fn ask(&self, request: &mut Request<B>) -> Ask {
+        self(request)
+    }
+}
+
 /// Puts admission in front of a service.
 ///
 /// `classify` says what a request is charged and whom it belongs to. Refusals are answered here; admitted requests reach
@@ -69,7 +86,7 @@ impl<S: fmt::Debug, C> fmt::Debug for AdmissionService<S, C> {
 impl<S, C, B, R> Service<Request<B>> for AdmissionService<S, C>
 where
     S: Service<Request<B>, Response = Response<R>> + Clone,
-    C: Fn(&mut Request<B>) -> Ask,
+    C: Classify<B>,
     R: Body<Data = Bytes>,
     R::Error: Into<BoxError>,
 {
@@ -82,9 +99,12 @@ where
     }
 
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
-        let ask = (self.classify)(&mut request);
+        let ask = self.classify.ask(&mut request);
         let dialect = ask.dialect;
         let admitting = self.admission.admit(ask);
+        if admitting.is_held() {
+            self.classify.held(&mut request);
+        }
         ResponseFuture {
             state: State::Admitting { admitting, next: Some((self.inner.clone(), request)), dialect },
         }

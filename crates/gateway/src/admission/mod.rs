@@ -23,7 +23,7 @@ pub use self::{
     admitting::Admitting,
     ask::{Ask, Refused, Tenant},
     edge::{Edge, Passed},
-    layer::{AdmissionLayer, AdmissionService, ResponseFuture},
+    layer::{AdmissionLayer, AdmissionService, Classify, ResponseFuture},
     limiter::Limiter,
     permit::{Permit, PermitBody},
 };

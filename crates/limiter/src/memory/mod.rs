@@ -30,7 +30,7 @@ use crate::{
 
 /// Table positions in a shard of a store that is at its bound. Small enough that growing one, the longest thing a
 /// decision ever does, takes a fraction of a millisecond.
-const SHARD_POSITIONS: usize = 2_048;
+const SHARD_POSITIONS: usize = 4_096;
 
 /// Positions looked at by a sweep that no insertion causes.
 const STEPS_WHEN_QUIET: usize = 8;
@@ -78,7 +78,7 @@ pub struct MemoryStats {
 /// - Storage is bounded by [`MemoryLimits::max_buckets`]. Full buckets are forgotten a few at a time, by the calls
 ///   that add others; a bucket that is not full never is. When all room is taken by such buckets, identities not
 ///   yet known share one overflow bucket per dimension until there is room again.
-/// - No call does more work at once than moving one shard, some two thousand buckets.
+/// - No call does more work at once than moving one shard, some three thousand buckets.
 ///
 /// # Examples
 ///

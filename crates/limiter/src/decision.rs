@@ -68,7 +68,8 @@ pub struct Balances {
 impl Decision {
     /// Judges charges whose totals are possible by the buckets observed for them: the one place where a grant is
     /// made. The balances are those after the charges.
-    #[inline]
+    // Always inlined: a call would copy the buckets in and the decision out, which costs more than judging them.
+    #[inline(always)]
     pub(crate) fn judge(
         now: Timestamp,
         mut buckets: PerCharge<Bucket>,
@@ -92,7 +93,7 @@ impl Decision {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn deny(now: Timestamp, buckets: PerCharge<Bucket>, total: impl Fn(usize) -> u64) -> Self {
         let mut totals = PerCharge::new();
         for index in 0..buckets.len() {

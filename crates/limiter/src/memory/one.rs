@@ -59,7 +59,7 @@ fn take_pinned(slot: &Slot, Charge { quota, cost, .. }: &Charge, now: Timestamp)
     judge(now, bucket, *cost)
 }
 
-#[inline]
+#[inline(always)]
 fn judge(now: Timestamp, bucket: Bucket, cost: u64) -> Decision {
     Decision::judge(now, PerCharge::from_elem(bucket, 1), |_| cost)
 }

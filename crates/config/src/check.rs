@@ -205,6 +205,7 @@ fn reason(instance: &Value, schema: &Value) -> Option<String> {
     Some(
         match schema.get("pattern")?.as_str()? {
             r"^/[!-~]*$" => "a path begins with `/` and has no blanks",
+            r#"^/[!-"$->@-~]*$"# => "a path begins with `/` and has no blanks, no `?` and no `#`",
             r"^[!-~]+$" | secret::PATTERN => "only visible ASCII characters without blanks are allowed here",
             secret::DIGEST_PATTERN => "a SHA-256 digest has 64 hexadecimal digits",
             _ => return schema.get("examples").map(|examples| format!("this is written such as {examples}")),

@@ -46,8 +46,8 @@ pub struct Server {
     /// How many leading bits of an IPv6 address make one client.
     #[schemars(range(max = 128))]
     pub ipv6_prefix: NonZeroU8,
-    /// Further exact paths to forward, besides the known ones.
-    #[schemars(inner(regex(pattern = r"^/[!-~]*$")), extend("examples" = [["/v1/classify"]]))]
+    /// Further exact paths to forward, besides the known ones; without a query, which every path takes.
+    #[schemars(inner(regex(pattern = r#"^/[!-"$->@-~]*$"#)), extend("examples" = [["/v1/classify"]]))]
     pub paths: Vec<String>,
     /// How long running requests may take to finish when the gateway stops.
     #[serde(with = "duration")]

@@ -6,6 +6,7 @@ use fairlane_tests::{
     Backend, Call, Config, Gateway,
     wait::{pass, within},
 };
+use http::Method;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
@@ -135,4 +136,13 @@ async fn beyond_the_connections_there_may_be_in_all_others_wait_their_turn() {
     assert!(!second.is_answered());
     drop(first);
     assert_eq!(second.answer().await.status, 200);
+}
+
+#[tokio::test]
+async fn an_answer_to_head_has_no_body_over_http2_either() {
+    let backend = Backend::start().await;
+    let gateway = Gateway::start(&Config::with(&backend).permissive()).await;
+    let answer = gateway.client().call_http2(Call::new(Method::HEAD, "/v1/models")).await;
+    assert_eq!(answer.status, 405);
+    assert!(answer.complete && answer.body.is_empty(), "{}", answer.printed());
 }

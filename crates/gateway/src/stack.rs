@@ -36,7 +36,7 @@ use crate::{
     answer::{Dialect, Fault, QuotaStatus},
     assemble::Parts,
     body::{Body, BoxError, full},
-    edge::{self, BodyError, Connection},
+    edge::{self, BodyError, Connection, Pace},
     finish::Finished,
     forward::{Forward, FromUnderstood, Understood},
     limits::Charges,
@@ -222,9 +222,8 @@ impl Shared {
     ) -> Result<(Bytes, Reading), Fault> {
         let bounds = self.parts.body;
         // A drip that always makes progress must still come to an end.
-        let body = edge::read_body(body, bounds.max_bytes, bounds.progress);
-        let body = tokio::time::timeout_at(exchange.arrived + bounds.total, body).await;
-        let body = body.map_err(|_| Fault::BodyStalled)?.map_err(unread)?;
+        let pace = Pace { progress: bounds.progress, until: Some(exchange.arrived + bounds.total) };
+        let body = edge::read_body(body, bounds.max_bytes, pace).await.map_err(unread)?;
         let reading = request::read(entered.kind, headers, &body).await?;
         Ok((body, reading))
     }

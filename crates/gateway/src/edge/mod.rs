@@ -51,7 +51,7 @@ mod vet;
 pub use self::activity::Activity;
 pub use self::connection::Connection;
 pub use self::listen::bind;
-pub use self::read_body::{BodyError, read_body};
+pub use self::read_body::{BodyError, Pace, read_body};
 pub use self::serve::serve;
 pub use self::settings::{EdgeSettings, EdgeTimeouts};
 pub use self::vet::{Malformed, vet};

@@ -29,25 +29,39 @@ pub enum BodyError {
     Broken(#[source] BoxError),
 }
 
+/// How fast a body has to come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pace {
+    /// The longest time between two pieces.
+    pub progress: Duration,
+    /// When all of it must be there.
+    pub until: Option<Instant>,
+}
+
+impl From<Duration> for Pace {
+    fn from(progress: Duration) -> Self {
+        Self { progress, until: None }
+    }
+}
+
 /// Reads `body` to its end and returns it.
 ///
 /// A body that came in one piece is returned as it came, without a copy. Memory grows with what has arrived,
-/// never with a claimed length. `progress` bounds the time between two pieces, not the whole: a caller that wants the whole
-/// bounded puts its own timeout around. No timer is made for a body that is already here.
+/// never with a claimed length. No timer is made for a body that is already here.
 ///
 /// Trailers are read and dropped.
 ///
 /// # Errors
 ///
 /// [`BodyError::TooLarge`] before anything is read if the claimed length is over `max_bytes`, or as soon as more
-/// has come; [`BodyError::Stalled`] after `progress` without a byte; [`BodyError::Broken`] if the connection fails
+/// has come; [`BodyError::Stalled`] when it is slower than `pace`; [`BodyError::Broken`] if the connection fails
 /// or the framing is wrong.
 ///
 /// # Cancel safety
 ///
 /// Dropping the future drops the body: what was read is lost, and the connection closes after the answer unless
 /// the rest had arrived.
-pub async fn read_body<B>(body: B, max_bytes: usize, progress: Duration) -> Result<Bytes, BodyError>
+pub async fn read_body<B>(body: B, max_bytes: usize, pace: impl Into<Pace>) -> Result<Bytes, BodyError>
 where
     B: Body<Data = Bytes>,
     B::Error: Into<BoxError>,
@@ -58,15 +72,24 @@ where
     }
     let claimed = claimed.exact().and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(0);
     let mut body = pin!(body);
-    let mut patience = pin!(Patience::new(progress));
+    let pace = pace.into();
+    let mut patience = pin!(Patience::new(pace));
     let mut read = Gathered::default();
+    let mut has_asked = false;
     while !body.is_end_stream() {
         let frame = poll_fn(|context| {
             if let Poll::Ready(frame) = body.as_mut().poll_frame(context) {
                 patience.as_mut().get_mut().progressed();
                 return Poll::Ready(Ok(frame));
             }
-            patience.as_mut().get_mut().poll_end(context).map(|()| Err(BodyError::Stalled(progress)))
+            if !has_asked {
+                // Asking is what makes hyper read on: a body that came with its head is here at the next poll, and a timer
+                // for it would have been made in vain.
+                has_asked = true;
+                context.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            patience.as_mut().get_mut().poll_end(context).map(|()| Err(BodyError::Stalled(pace.progress)))
         })
         .await?;
         let Some(frame) = frame else { break };
@@ -117,14 +140,14 @@ impl Gathered {
 
 /// A timer that is made at the first wait and moved only when it ends, however many pieces came meanwhile.
 struct Patience {
-    limit: Duration,
+    pace: Pace,
     since: Option<Instant>,
     timer: Option<std::pin::Pin<Box<tokio::time::Sleep>>>,
 }
 
 impl Patience {
-    fn new(limit: Duration) -> Self {
-        Self { limit, since: None, timer: None }
+    fn new(pace: Pace) -> Self {
+        Self { pace, since: None, timer: None }
     }
 
     fn progressed(&mut self) {
@@ -135,9 +158,10 @@ impl Patience {
 
     fn poll_end(&mut self, context: &mut std::task::Context<'_>) -> Poll<()> {
         let since = *self.since.get_or_insert_with(Instant::now);
-        let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(since + self.limit)));
+        let end = since + self.pace.progress;
+        let end = self.pace.until.map_or(end, |until| end.min(until));
+        let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(end)));
         while timer.as_mut().poll(context).is_ready() {
-            let end = since + self.limit;
             if end <= timer.deadline() {
                 return Poll::Ready(());
             }

@@ -9,7 +9,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
-use crate::edge::{BodyError, read_body};
+use tokio::time::Instant;
+
+use crate::edge::{BodyError, Pace, read_body};
 
 /// A body in the given pieces, with or without a claimed length; `polled` by nobody who refuses it.
 #[derive(Default)]
@@ -92,4 +94,33 @@ async fn memory_grows_with_what_came_and_not_with_the_claim() {
     let body = Pieces { claimed: Some(300), ..Pieces::new([piece(), piece(), piece()]) };
     let body = read(body, usize::MAX).await.unwrap().try_into_mut().expect("the only owner");
     assert_eq!(body.capacity(), 300);
+}
+
+/// A byte every 400 ms, for ever.
+struct Drip(Pin<Box<tokio::time::Sleep>>);
+
+impl http_body::Body for Drip {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        std::task::ready!(self.0.as_mut().poll(context));
+        let next = self.0.deadline() + Duration::from_millis(400);
+        self.0.as_mut().reset(next);
+        Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(b"x")))))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_drips_for_ever_ends_when_all_of_it_was_due() {
+    let start = Instant::now();
+    let drip = Drip(Box::pin(tokio::time::sleep(Duration::from_millis(400))));
+    let pace = Pace { progress: Duration::from_secs(1), until: Some(start + Duration::from_secs(5)) };
+    let read = read_body(drip, 1_000, pace).await;
+    assert!(matches!(read, Err(BodyError::Stalled(_))), "{read:?}");
+    let took = start.elapsed();
+    assert!((Duration::from_secs(5)..Duration::from_millis(5_010)).contains(&took), "{took:?}");
 }

@@ -178,3 +178,31 @@ async fn a_listener_of_both_families_takes_an_ipv4_caller_for_what_it_is() {
     assert_eq!(passed(forwarded("203.0.113.1")).await, 1, "trusted");
     assert_eq!(passed(forwarded("127.0.0.6")).await, 0, "the same client by another way");
 }
+
+/// Buckets of configured users have places of their own, whatever unknown addresses fill the store with.
+#[tokio::test]
+async fn a_flood_of_addresses_pushes_no_known_user_into_a_shared_bucket() {
+    let backend = Backend::start().await;
+    let mut config = Config::with(&backend)
+        .server("trusted_proxies: [127.0.0.1]")
+        .rate_limiting("max_buckets: 50")
+        .limit("per_client: { requests_per_hour: 1000 }")
+        .limit("per_user: { requests_per_hour: 3 }");
+    for user in ["a", "b", "c"] {
+        config = config.key(user, &format!("key-of-{user}"), &format!("user: {user}"));
+    }
+    let gateway = Gateway::start(&config).await;
+    let mut wire = gateway.client().connect(None).await;
+    // Six times what the store may hold.
+    for n in 0..300 {
+        let address = format!("10.0.{}.{}", n / 250, n % 250 + 1);
+        let stranger = Call::chat("m").key("no-such-key").header("x-forwarded-for", &address);
+        assert_eq!(wire.call(stranger).await.status, 401);
+    }
+    for user in ["a", "b", "c"] {
+        for status in [200, 200, 200, 429] {
+            let answer = gateway.call(Call::chat("m").key(&format!("key-of-{user}"))).await;
+            assert_eq!(answer.status, status, "{user}: {}", answer.printed());
+        }
+    }
+}

@@ -207,6 +207,7 @@ impl Shared {
         tracing::debug!(route, status = response.status().as_u16(), "answered");
         if method == Method::HEAD {
             // The answer to a HEAD ends with its head; HTTP/2 does not see to it by itself.
+            telemetry.ended(route, arrived.elapsed());
             return response.map(|_| full(Bytes::new()));
         }
         let (telemetry, gone) = (Arc::clone(telemetry), connection.map(Connection::caller_gone));

@@ -145,10 +145,6 @@ pub fn assemble(config: &GatewayConfig) -> Result<Parts, AssembleError> {
 }
 
 /// What the accept loop is told.
-///
-/// # Errors
-///
-/// [`AssembleError::Value`] for an impossible prefix.
 pub fn edge_settings(config: &GatewayConfig) -> EdgeSettings {
     let server = &config.server;
     let proxies: AddressSet = server.trusted_proxies.iter().map(model_range).collect();

@@ -19,8 +19,9 @@ use crate::{BucketKey, Charge, Quota, Settlement, Timestamp};
 /// Positions the sweep looks at with every bucket that is added, so that it outruns them.
 const STEPS_PER_INSERTION: usize = 4;
 
-/// Positions looked at for the sake of one bucket that finds no room: some tenths of a millisecond.
-const POSITIONS_WITHOUT_ROOM: usize = 24_576;
+/// Positions looked at for the sake of one bucket that finds no room: less than a millisecond. A store of some 20,000
+/// buckets is looked through whole, so that it never misses its last full bucket.
+const POSITIONS_WITHOUT_ROOM: usize = 65_536;
 
 /// Something that names a bucket and the quota that holds for it.
 pub(super) trait Item {

@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use crate::{
     diagnostic::{Diagnostic, KeyPath, Kind, Step},
+    model::KEY_PREFIX_PATTERN,
     schema, suggest,
     tree::{self, Node},
     values::{address, schema::FORMATS, secret},
@@ -206,6 +207,10 @@ fn reason(instance: &Value, schema: &Value) -> Option<String> {
         match schema.get("pattern")?.as_str()? {
             r"^/[!-~]*$" => "a path begins with `/` and has no blanks",
             r#"^/[!-"$->@-~]*$"# => "a path begins with `/` and has no blanks, no `?` and no `#`",
+            KEY_PREFIX_PATTERN => {
+                "a prefix is 1 to 64 visible ASCII characters without `{` and `}`, between which a cluster would \
+                 read the place of every key"
+            }
             r"^[!-~]+$" | secret::PATTERN => "only visible ASCII characters without blanks are allowed here",
             secret::DIGEST_PATTERN => "a SHA-256 digest has 64 hexadecimal digits",
             _ => return schema.get("examples").map(|examples| format!("this is written such as {examples}")),

@@ -12,9 +12,17 @@ pub(crate) const ADMIN_TOKEN: &str = "${FAIRLANE_ADMIN_TOKEN:-}";
 /// The default of `identity.hash_key`.
 pub(crate) const HASH_KEY: &str = "${FAIRLANE_HASH_KEY:-}";
 
+/// The default of `rate_limiting.redis.url`.
+pub(crate) const REDIS_URL: &str = "${REDIS_URL:-redis://127.0.0.1:6379}";
+
 /// Fills in the defaults that the model cannot know.
 pub(crate) fn fill(root: &mut Node, environment: &dyn Environment, problems: &mut Vec<Diagnostic>) {
-    for (path, default) in [("admin.token", ADMIN_TOKEN), ("identity.hash_key", HASH_KEY)] {
+    let mut defaults = vec![("admin.token", ADMIN_TOKEN), ("identity.hash_key", HASH_KEY)];
+    // Who keeps the buckets in memory need not care what Redis the environment has for others.
+    if root.find(&KeyPath::of("rate_limiting.storage")).and_then(Node::text) == Some("redis") {
+        defaults.push(("rate_limiting.redis.url", REDIS_URL));
+    }
+    for (path, default) in defaults {
         let key_path = KeyPath::of(path);
         if root.find(&key_path).is_none() {
             let mut node = Node::made(Value::Text(default.to_owned()));

@@ -59,6 +59,6 @@ pub use tenants::{Tenant, TenantWeight};
 pub use tree::Format;
 pub use validated::Validated;
 pub use values::{
-    AddressRange, BackendUrl, KeyDigest, MASK, ModelPattern, Name, Secret, ServerUrl, ValueError,
-    format_duration, parse_duration, parse_listen, parse_timestamp,
+    AddressRange, BackendUrl, KeyDigest, MASK, ModelPattern, Name, RedisServer, RedisUrl, Secret, ServerUrl,
+    ValueError, format_duration, parse_duration, parse_listen, parse_timestamp,
 };

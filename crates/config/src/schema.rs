@@ -102,8 +102,9 @@ fn tidy(schema: &mut Value, key: Option<&str>) {
     if object.contains_key("properties") {
         object.insert("additionalProperties".to_owned(), json!(false));
     }
-    if let Some(Value::String(description)) = object.get_mut("description") {
-        *description = description.replace('\n', " ");
+    one_line(object.get_mut("description"));
+    for variant in object.get_mut("oneOf").and_then(Value::as_array_mut).into_iter().flatten() {
+        one_line(variant.get_mut("description"));
     }
     if let Some(key) = key {
         object.entry("title").or_insert_with(|| json!(title(key)));
@@ -116,6 +117,12 @@ fn tidy(schema: &mut Value, key: Option<&str>) {
     }
     for (name, property) in children(object) {
         tidy(property, name);
+    }
+}
+
+fn one_line(description: Option<&mut Value>) {
+    if let Some(Value::String(text)) = description {
+        *text = text.replace('\n', " ");
     }
 }
 

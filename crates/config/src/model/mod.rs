@@ -8,6 +8,7 @@ mod fair_queuing;
 mod identity;
 mod limit;
 mod rate_limiting;
+mod redis;
 mod server;
 mod timeouts;
 
@@ -20,6 +21,8 @@ pub use fair_queuing::{FairQueuing, TenantDimension, Weight};
 pub use identity::{Identity, Tier};
 pub use limit::{DimensionLimit, Limit, RequestRate};
 pub use rate_limiting::{Limits, RateLimiting, Storage};
+pub(crate) use redis::KEY_PREFIX_PATTERN;
+pub use redis::{Outage, Redis, RedisMode};
 pub use server::{Admin, Log, LogFormat, LogLevel, Server, ServerTimeouts};
 pub use timeouts::{RequestTimeouts, StandardTimeouts, StreamingTimeouts, Timeouts};
 

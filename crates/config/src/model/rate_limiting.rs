@@ -3,7 +3,7 @@ use std::num::NonZeroUsize;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{DimensionLimit, FairQueuing, Limit, MOST_HELD};
+use super::{DimensionLimit, FairQueuing, Limit, MOST_HELD, Redis};
 use crate::values::{AddressRange, ModelPattern, Name};
 
 /// Limits, and what happens to requests beyond them.
@@ -14,12 +14,15 @@ pub struct RateLimiting {
     pub enabled: bool,
     /// Where the buckets are.
     pub storage: Storage,
+    /// The Redis that holds the buckets of a fleet, for `storage: redis`.
+    pub redis: Redis,
     /// Addresses or CIDRs of clients that no limit counts.
     pub whitelist: Vec<AddressRange>,
     /// Ids of keys that no identity limit counts (`global`, `per_client` and `per_backend` still do).
     #[schemars(extend("examples" = [["k1"]]))]
     pub bypass_keys: Vec<String>,
-    /// Buckets in memory at most. Beyond it, new identities of a dimension share one bucket.
+    /// Buckets at most, for `storage: memory` (in Redis every bucket expires by itself). Beyond it, new identities of
+    /// a dimension share one bucket.
     #[schemars(range(max = MOST_HELD))]
     pub max_buckets: NonZeroUsize,
     /// The limits, by what they are counted per.
@@ -36,6 +39,9 @@ pub enum Storage {
     /// In this process, for itself alone.
     #[default]
     Memory,
+    /// In Redis, for all gateways with the same `redis.key_prefix`: one exact limit for the fleet. It needs
+    /// `identity.hash_key`, the same for all of them.
+    Redis,
 }
 
 /// The limits, by what they are counted per. An absent one does not limit.
@@ -82,6 +88,7 @@ impl Default for RateLimiting {
         Self {
             enabled: false,
             storage: Storage::default(),
+            redis: Redis::default(),
             whitelist: Vec::new(),
             bypass_keys: Vec::new(),
             max_buckets: const { NonZeroUsize::new(1_000_000).unwrap() },

@@ -6,6 +6,7 @@ use std::borrow::Cow;
 pub(crate) mod address;
 pub(crate) mod duration;
 pub(crate) mod pattern;
+pub(crate) mod redis;
 pub(crate) mod schema;
 pub(crate) mod secret;
 pub(crate) mod time;
@@ -14,6 +15,7 @@ pub(crate) mod url;
 pub use address::{AddressRange, parse_listen};
 pub use duration::{format_duration, parse_duration};
 pub use pattern::ModelPattern;
+pub use redis::{RedisServer, RedisUrl};
 pub use secret::{KeyDigest, MASK, Name, Secret};
 pub use time::parse_timestamp;
 pub use url::{BackendUrl, ServerUrl};
@@ -53,5 +55,5 @@ macro_rules! to_text {
     )*};
 }
 
-from_text!(AddressRange, BackendUrl, KeyDigest, ModelPattern);
-to_text!(AddressRange, BackendUrl, ModelPattern);
+from_text!(AddressRange, BackendUrl, KeyDigest, ModelPattern, RedisUrl);
+to_text!(AddressRange, BackendUrl, ModelPattern, RedisUrl);

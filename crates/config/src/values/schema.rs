@@ -7,18 +7,19 @@ use std::borrow::Cow;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
-use super::{AddressRange, BackendUrl, KeyDigest, ModelPattern, Name, Secret, ValueError};
+use super::{AddressRange, BackendUrl, KeyDigest, ModelPattern, Name, RedisUrl, Secret, ValueError};
 
 /// Whether a text is a value, and if not, why.
 type Reader = fn(&str) -> Result<(), ValueError>;
 
 /// The formats of the internal schema, each with its reader.
-pub(crate) const FORMATS: [(&str, Reader); 6] = [
+pub(crate) const FORMATS: [(&str, Reader); 7] = [
     ("fairlane-listen", |text| super::parse_listen(text).map(drop)),
     ("fairlane-address-range", |text| text.parse::<AddressRange>().map(drop)),
     ("fairlane-duration", |text| super::parse_duration(text).map(drop)),
     ("fairlane-timestamp", |text| super::parse_timestamp(text).map(drop)),
     ("fairlane-backend-url", |text| text.parse::<BackendUrl>().map(drop)),
+    ("fairlane-redis-url", |text| text.parse::<RedisUrl>().map(drop)),
     ("fairlane-model", |text| text.parse::<ModelPattern>().map(drop)),
 ];
 
@@ -97,6 +98,17 @@ inline_schema! {
         "minLength": 1,
         "pattern": super::pattern::PATTERN,
         "examples": ["gpt-4o", "llama-*", "*"],
+    };
+    RedisUrl => {
+        "type": "string",
+        "format": "fairlane-redis-url",
+        "pattern": super::redis::PATTERN,
+        "examples": [
+            "redis://127.0.0.1:6379",
+            "rediss://fairlane:${REDIS_PASSWORD}@redis.example.com:6379/0",
+            "redis://node1:6379,node2:6379,node3:6379",
+            "redis+sentinel://sentinel1:26379,sentinel2:26379/mymaster",
+        ],
     };
     Name => { "type": "string", "minLength": 1 };
     Secret => { "type": "string", "pattern": super::secret::PATTERN, "writeOnly": true };

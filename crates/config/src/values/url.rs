@@ -99,7 +99,7 @@ impl ServerUrl {
     }
 }
 
-fn split_port(authority: &str) -> Result<(&str, Option<u16>), ValueError> {
+pub(super) fn split_port(authority: &str) -> Result<(&str, Option<u16>), ValueError> {
     let bad_host = || ValueError::new("the host of the URL is no name and no IP address");
     let (host, port) = if let Some(rest) = authority.strip_prefix('[') {
         let (host, tail) = rest.split_once(']').ok_or_else(bad_host)?;

@@ -61,12 +61,16 @@ pub(crate) static SCHEMA: LazyLock<Validator> =
 
 /// The file as other readers see it.
 pub(crate) fn independent(path: &Path) -> Value {
-    let text = fs::read_to_string(path).unwrap();
-    match Format::of(path).unwrap() {
-        Format::Toml => toml::from_str(&text).unwrap(),
-        Format::Json => serde_json::from_str(&text).unwrap(),
+    independent_text(&fs::read_to_string(path).unwrap(), Format::of(path).unwrap())
+}
+
+/// A text as other readers see it.
+pub(crate) fn independent_text(text: &str, format: Format) -> Value {
+    match format {
+        Format::Toml => toml::from_str(text).unwrap(),
+        Format::Json => serde_json::from_str(text).unwrap(),
         // As YAML 1.2 has it, where `yes` is a string.
-        _ => serde_saphyr::from_str_with_options(&text, serde_saphyr::options! { strict_booleans: true })
+        _ => serde_saphyr::from_str_with_options(text, serde_saphyr::options! { strict_booleans: true })
             .unwrap(),
     }
 }

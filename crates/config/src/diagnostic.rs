@@ -136,6 +136,8 @@ pub enum Kind {
     Conflict,
     /// A value has no effect.
     NoEffect,
+    /// A value has the effect that it says, which is hardly a safe one.
+    Risk,
 }
 
 impl Kind {
@@ -154,6 +156,7 @@ impl Kind {
             Self::Variable => "variable",
             Self::Conflict => "conflicting values",
             Self::NoEffect => "no effect",
+            Self::Risk => "risk",
         }
     }
 }

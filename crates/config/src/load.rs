@@ -106,9 +106,10 @@ impl<'a> Loader<'a> {
 
         // What an editor would say of the file as it stands.
         problems.extend(check::check(&root, schema::published_validator()));
+        let written_password = rules::has_written_password(&root);
         let mut unresolved = Vec::new();
         interpolate(&mut root, &KeyPath::root(), self.environment, &mut unresolved);
-        defaults::fill(&mut root, self.environment, &mut unresolved);
+        let from_variables = defaults::fill(&mut root, self.environment, &mut unresolved);
         add_new(&mut problems, unresolved, |problem| problem.path.clone());
 
         let overridden = self.override_listeners(&mut root);
@@ -116,6 +117,9 @@ impl<'a> Loader<'a> {
             if let Some((_, flag, variable)) = overridden.iter().find(|(path, ..)| *path == problem.path) {
                 problem.position = None;
                 problem.message = format!("{} (it comes from {flag} or {variable})", problem.message);
+            } else if let Some((_, variable)) = from_variables.iter().find(|(path, _)| *path == problem.path)
+            {
+                problem.message = format!("{} (it comes from {variable})", problem.message);
             }
             problem
         };
@@ -136,7 +140,9 @@ impl<'a> Loader<'a> {
         for backend in &mut config.backends {
             backend.ca_file = backend.ca_file.take().map(|file| folder.join(file));
         }
-        problems.extend(rules::warnings(&config, &root));
+        let redis = &mut config.rate_limiting.redis;
+        redis.ca_file = redis.ca_file.take().map(|file| folder.join(file));
+        problems.extend(rules::warnings(&config, &root, written_password));
         Ok(Validated::new(config, Report::new(path, problems)))
     }
 

@@ -52,6 +52,15 @@ const TEXTS: &[&str] = &[
     "api_key",
     "memory",
     "redis",
+    "cluster",
+    "sentinel",
+    "fail_open",
+    "redis://a:6379",
+    "rediss://u:p@a,b:7000",
+    "redis://a:6379/99999",
+    "redis+sentinel://a/m/1",
+    "redis+sentinel://a",
+    "{tag}",
     "bearer",
     "x-api-key",
     "blocking",
@@ -102,7 +111,7 @@ fn value() -> impl Strategy<Value = Value> {
     prop_oneof![
         8 => proptest::sample::select(TEXTS).prop_map(Value::from),
         2 => any::<String>().prop_map(Value::from),
-        3 => proptest::sample::select(vec![0i64, 1, 2, -1, 32, 33, 128, 129, 1000, 1001, 8191, 8192, 86_400_001, 1_000_000_000_001]).prop_map(Value::from),
+        3 => proptest::sample::select(vec![0i64, 1, 2, -1, 32, 33, 128, 129, 1000, 1001, 60_000, 60_001, 8191, 8192, 86_400_001, 1_000_000_000_001]).prop_map(Value::from),
         1 => any::<i64>().prop_map(Value::from),
         1 => any::<u64>().prop_map(Value::from),
         1 => proptest::sample::select(vec![0.5, 1.0, -0.0, 1e3, 1e12, 1e13, 1e300]).prop_map(Value::from),
@@ -181,7 +190,7 @@ fn mutate(config: &mut Value, place: usize, mutation: Mutation) {
 fn is_beyond_the_schema(report: &Report, config: &Value) -> bool {
     let has_reference = config.to_string().contains("${");
     report.diagnostics().iter().all(|problem| match problem.kind {
-        Kind::Conflict | Kind::Variable | Kind::Unreadable | Kind::NoEffect => true,
+        Kind::Conflict | Kind::Variable | Kind::Unreadable | Kind::NoEffect | Kind::Risk => true,
         // A value from the environment, or an address, a URL or a day that has the form and does not exist.
         Kind::BadValue | Kind::OutOfRange => {
             let among = |keys: &[&str]| {

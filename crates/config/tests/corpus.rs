@@ -131,7 +131,7 @@ fn no_report_shows_a_secret_and_no_log_a_word_of_the_file() {
     }
 }
 
-const CLASSES: [&str; 11] = [
+const CLASSES: [&str; 12] = [
     "error: syntax",
     "error: duplicate key",
     "error: unknown key",
@@ -143,6 +143,7 @@ const CLASSES: [&str; 11] = [
     "error: conflicting values",
     "error: a file cannot be read",
     "warning: no effect",
+    "warning: risk",
 ];
 
 #[test]

@@ -4,8 +4,10 @@
 //! warnings look at the finished model.
 
 mod backends;
+mod certificates;
 mod keys;
 mod limits;
+mod redis;
 mod server;
 mod warnings;
 
@@ -16,6 +18,7 @@ use crate::{
     tree::Node,
 };
 
+pub(crate) use redis::has_written_password;
 pub(crate) use warnings::warnings;
 
 /// Checks all rules. What the schema refuses is passed over: it has been told.
@@ -25,6 +28,7 @@ pub(crate) fn check(root: &Node, folder: &Path) -> Vec<Diagnostic> {
     rules.backends(folder);
     rules.keys();
     rules.limits();
+    rules.redis(folder);
     rules.problems
 }
 

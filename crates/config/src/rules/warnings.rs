@@ -4,19 +4,28 @@ use std::collections::{BTreeSet, HashSet};
 
 use crate::{
     diagnostic::{Diagnostic, KeyPath, Kind},
-    model::{AuthMode, GatewayConfig},
+    model::{AuthMode, GatewayConfig, Outage, Storage},
     tenants::{Weights, tenants, tier_weights},
     tree::Node,
 };
 
-/// Looks for what has no effect, or another than it seems.
-pub(crate) fn warnings(config: &GatewayConfig, root: &Node) -> Vec<Diagnostic> {
+/// Looks for what has no effect, or another than it seems. `written_password`: whether the file itself gives the
+/// password of Redis.
+pub(crate) fn warnings(config: &GatewayConfig, root: &Node, written_password: bool) -> Vec<Diagnostic> {
     let mut watch = Watch { config, root, found: Vec::new() };
     watch.backends();
     watch.keys();
     watch.limits();
     watch.overrides();
     watch.weights();
+    watch.storage();
+    if written_password {
+        watch.risk(
+            KeyPath::of("rate_limiting.redis.url"),
+            "the password is written in the file",
+            "take it from the environment, as redis://user:${REDIS_PASSWORD}@host:6379",
+        );
+    }
     watch.found
 }
 
@@ -30,6 +39,11 @@ impl Watch<'_> {
     fn warn(&mut self, path: KeyPath, message: &str, help: &str) {
         let place = self.root.place(&path);
         self.found.push(Diagnostic::warning(Kind::NoEffect, path, message).help(help).at(place));
+    }
+
+    fn risk(&mut self, path: KeyPath, message: &str, help: &str) {
+        let place = self.root.place(&path);
+        self.found.push(Diagnostic::warning(Kind::Risk, path, message).help(help).at(place));
     }
 
     fn backends(&mut self) {
@@ -100,6 +114,44 @@ impl Watch<'_> {
                 queuing,
                 "only requests beyond an identity limit queue, and there is none",
                 "limit per_api_key, per_user, per_team or per_model",
+            );
+        }
+    }
+
+    fn storage(&mut self) {
+        let limiting = &self.config.rate_limiting;
+        let given = |key| self.root.find(&KeyPath::of("rate_limiting").key(key)).is_some();
+        let (has_redis, has_max_buckets) = (given("redis"), given("max_buckets"));
+        let path = |dotted| KeyPath::of("rate_limiting").key(dotted);
+        if limiting.storage == Storage::Memory {
+            if has_redis {
+                self.warn(
+                    path("redis"),
+                    "the buckets are in memory, so this has no effect",
+                    "set `rate_limiting.storage` to redis, or remove it",
+                );
+            }
+            return;
+        }
+        if !limiting.enabled {
+            self.warn(
+                path("storage"),
+                "rate limiting is off, so nothing is counted in Redis",
+                "add `rate_limiting.limits`, or set `rate_limiting.enabled` to true",
+            );
+        }
+        if has_max_buckets {
+            self.warn(
+                path("max_buckets"),
+                "this bounds buckets in memory; in Redis each expires by itself",
+                "remove it",
+            );
+        }
+        if limiting.redis.outage == Outage::FailOpen {
+            self.risk(
+                path("redis").key("outage"),
+                "while Redis cannot decide, every request passes unmetered",
+                "with fail_closed it is answered 503",
             );
         }
     }

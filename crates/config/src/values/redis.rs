@@ -137,7 +137,7 @@ impl FromStr for RedisUrl {
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
         if path.contains('@') {
             return Err(ValueError::new(
-                "`@` cannot stand behind a `/`; in a password `/` is written %2F, and `@` %40",
+                "`@` cannot come after a `/`; in a password `/` is written %2F, and `@` %40",
             ));
         }
         let (credentials, servers) = match authority.rsplit_once('@') {
@@ -205,7 +205,7 @@ fn parse_database(text: &str) -> Result<Option<u32>, ValueError> {
     match text.parse() {
         Ok(database) if digits && database <= MOST_DATABASE => Ok(Some(database)),
         _ => Err(ValueError::new(format!(
-            "behind the servers stands the number of a database, 0 to {MOST_DATABASE}"
+            "after the servers comes the number of a database, 0 to {MOST_DATABASE}"
         ))),
     }
 }

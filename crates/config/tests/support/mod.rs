@@ -12,9 +12,15 @@ use fairlane_config::{Environment, Format, GatewayConfig, Report, Validated};
 use jsonschema::Validator;
 use serde_json::Value;
 
-/// Secrets of the environment below: no output may ever show one.
-pub(crate) const SECRETS: [&str; 4] =
-    ["alice-secret-value", "bob-secret-value", "has blank", "admin-secret-value"];
+/// Secrets of the environment below, and one that files give themselves: no output may ever show one.
+pub(crate) const SECRETS: [&str; 6] = [
+    "alice-secret-value",
+    "bob-secret-value",
+    "has blank",
+    "admin-secret-value",
+    "redis-secret-value",
+    "written-secret-value",
+];
 
 pub(crate) fn environment() -> impl Environment {
     |name: &str| {
@@ -23,6 +29,7 @@ pub(crate) fn environment() -> impl Environment {
             "BOB_KEY" => SECRETS[1],
             "BLANK" => SECRETS[2],
             "TOKEN" => SECRETS[3],
+            "REDIS_PASSWORD" => SECRETS[4],
             "EMPTY" => "",
             "PORT" => "8080",
             _ => return None,

@@ -249,6 +249,7 @@ proptest! {
             (url.is_tls(), url.user(), url.servers(), url.master(), url.database())
         );
         prop_assert_eq!(again.password().is_some(), !credentials.is_empty());
+        prop_assert_eq!(url.with_password().expose().parse(), Ok(url));
     }
 
     #[test]

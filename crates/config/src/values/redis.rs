@@ -84,6 +84,40 @@ impl RedisUrl {
         self.credentials.as_ref().map(|credentials| &credentials.password)
     }
 
+    /// The whole URL with its password, for the client that connects.
+    #[must_use]
+    pub fn with_password(&self) -> Secret {
+        let password = self.credentials.as_ref().map_or("", |credentials| credentials.password.expose());
+        Secret::new(fmt::from_fn(|f| self.write(f, |f| percent_encode(password, f))).to_string())
+    }
+
+    fn write(
+        &self,
+        f: &mut fmt::Formatter<'_>,
+        password: impl Fn(&mut fmt::Formatter<'_>) -> fmt::Result,
+    ) -> fmt::Result {
+        let tls = if self.is_tls { "s" } else { "" };
+        let sentinel = if self.master.is_some() { "+sentinel" } else { "" };
+        write!(f, "redis{tls}{sentinel}://")?;
+        if let Some(credentials) = &self.credentials {
+            percent_encode(&credentials.user, f)?;
+            f.write_str(":")?;
+            password(f)?;
+            f.write_str("@")?;
+        }
+        for (n, server) in self.servers.iter().enumerate() {
+            let separator = if n > 0 { "," } else { "" };
+            write!(f, "{separator}{server}")?;
+        }
+        if let Some(master) = &self.master {
+            write!(f, "/{master}")?;
+        }
+        match self.database {
+            Some(database) => write!(f, "/{database}"),
+            None => Ok(()),
+        }
+    }
+
     /// Database 0 of a server on this machine, without TLS and without a password.
     pub(crate) fn local() -> Self {
         Self {
@@ -234,24 +268,7 @@ fn percent_decode(text: &str) -> Result<String, ValueError> {
 /// With a mask in place of the password; what is shown can be read again.
 impl fmt::Display for RedisUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let tls = if self.is_tls { "s" } else { "" };
-        let sentinel = if self.master.is_some() { "+sentinel" } else { "" };
-        write!(f, "redis{tls}{sentinel}://")?;
-        if let Some(credentials) = &self.credentials {
-            percent_encode(&credentials.user, f)?;
-            write!(f, ":{MASK}@")?;
-        }
-        for (n, server) in self.servers.iter().enumerate() {
-            let separator = if n > 0 { "," } else { "" };
-            write!(f, "{separator}{server}")?;
-        }
-        if let Some(master) = &self.master {
-            write!(f, "/{master}")?;
-        }
-        match self.database {
-            Some(database) => write!(f, "/{database}"),
-            None => Ok(()),
-        }
+        self.write(f, |f| f.write_str(MASK))
     }
 }
 

@@ -14,7 +14,7 @@ use crate::{
     model::KEY_PREFIX_PATTERN,
     schema, suggest,
     tree::{self, Node},
-    values::{address, schema::FORMATS, secret},
+    values::{address, parse_duration, schema::FORMATS, secret},
 };
 
 /// Checks a tree against a schema and puts every error in words.
@@ -164,6 +164,9 @@ fn wrong_type(instance: &Value, path: &KeyPath, schema: &Value) -> Diagnostic {
         Value::String(text) if due_is("integer") && text.parse::<u64>().is_ok() => {
             ("a string", Some("write it without quotes"))
         }
+        Value::String(text) if due_is("integer") && in_millis(path) && parse_duration(text).is_ok() => {
+            ("a string", Some("write the number of milliseconds, without a unit"))
+        }
         Value::String(text) if due_is("boolean") && matches!(text.as_str(), "yes" | "no" | "on" | "off") => {
             ("a string", Some("write true or false"))
         }
@@ -181,6 +184,11 @@ fn wrong_type(instance: &Value, path: &KeyPath, schema: &Value) -> Diagnostic {
         Some(help) => diagnostic.help(help),
         None => diagnostic,
     }
+}
+
+/// Whether the key says that its number is one of milliseconds.
+fn in_millis(path: &KeyPath) -> bool {
+    matches!(path.steps().last(), Some(Step::Key(key)) if key.ends_with("_ms"))
 }
 
 fn type_name(kind: &str) -> &str {

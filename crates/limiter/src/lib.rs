@@ -9,6 +9,8 @@ mod decision;
 mod key;
 mod memory;
 mod quota;
+#[cfg(feature = "redis")]
+pub mod redis;
 mod store;
 
 pub use bucket::{Balance, Bucket};
@@ -20,4 +22,6 @@ pub use decision::{Balances, Decision, Denied, Granted, Impossible, Refusal};
 pub use key::{BucketKey, Dimension};
 pub use memory::{MemoryLimits, MemoryStats, MemoryStore};
 pub use quota::{Quota, QuotaError};
+#[cfg(feature = "redis")]
+pub use redis::{RedisSettings, RedisStore};
 pub use store::{Store, StoreError};

@@ -120,9 +120,9 @@ impl Watch<'_> {
 
     fn storage(&mut self) {
         let limiting = &self.config.rate_limiting;
-        let given = |key| self.root.find(&KeyPath::of("rate_limiting").key(key)).is_some();
-        let (has_redis, has_max_buckets) = (given("redis"), given("max_buckets"));
-        let path = |dotted| KeyPath::of("rate_limiting").key(dotted);
+        let path = |key| KeyPath::of("rate_limiting").key(key);
+        let [has_redis, has_max_buckets] =
+            ["redis", "max_buckets"].map(|key| self.root.find(&path(key)).is_some());
         if limiting.storage == Storage::Memory {
             if has_redis {
                 self.warn(

@@ -17,13 +17,23 @@ struct Tool {
     reason: &'static str,
 }
 
-const TOOLS: &[Tool] = &[Tool {
-    name: "Python 3.11 with venv",
-    // Debian leaves `ensurepip` out of `python3`, and without it a virtual environment gets no pip.
-    probe: &["python3", "-c", "import ensurepip, venv, sys; sys.exit(sys.version_info < (3, 11))"],
-    packages: &["python3", "python3-venv"],
-    reason: "the official client library calls the gateway",
-}];
+const TOOLS: &[Tool] = &[
+    Tool {
+        name: "Python 3.11 with venv",
+        // Debian leaves `ensurepip` out of `python3`, and without it a virtual environment gets no pip.
+        probe: &["python3", "-c", "import ensurepip, venv, sys; sys.exit(sys.version_info < (3, 11))"],
+        packages: &["python3", "python3-venv"],
+        reason: "the official client library calls the gateway",
+    },
+    Tool {
+        name: "redis-server 7",
+        // `redis-server --sentinel` is a sentinel, so the package of that name, and the service that comes with it,
+        // is not needed. The service of this one is not used either: tests start servers of their own.
+        probe: &["sh", "-c", "redis-server --version | grep -Eq ' v=([7-9]|[1-9][0-9])[.]'"],
+        packages: &["redis-server"],
+        reason: "limits that a fleet shares are tested on real servers, sentinels and clusters",
+    },
+];
 
 /// Makes sure that every tool is there: installs what is missing where it may, or says what to install.
 ///

@@ -41,6 +41,8 @@ pub(crate) struct Dependency {
     pub(crate) name: String,
     /// Where it lies, if it is a package of this workspace.
     pub(crate) path: Option<PathBuf>,
+    /// `dev` or `build`; none given means to run.
+    pub(crate) kind: Option<String>,
 }
 
 /// Something that a package builds.
@@ -76,6 +78,13 @@ impl Workspace {
     /// A path as a reader would write it: from the root of the workspace.
     pub(crate) fn relative<'a>(&self, path: &'a Path) -> std::path::Display<'a> {
         path.strip_prefix(&self.root).unwrap_or(path).display()
+    }
+}
+
+impl Dependency {
+    /// Whether only tests, examples and benches see it.
+    pub(crate) fn is_for_tests(&self) -> bool {
+        self.kind.as_deref() == Some("dev")
     }
 }
 

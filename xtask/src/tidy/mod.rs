@@ -14,7 +14,7 @@ use std::{
 
 use anyhow::bail;
 
-use crate::workspace::Workspace;
+use crate::workspace::{Package, Workspace};
 
 type Check = fn(&Workspace) -> anyhow::Result<Vec<String>>;
 
@@ -39,6 +39,20 @@ pub(crate) fn run(workspace: &Workspace) -> anyhow::Result<()> {
         1 => bail!("one thing is out of place"),
         count => bail!("{count} things are out of place"),
     }
+}
+
+/// The source files of a package, without those of packages that lie inside it.
+fn sources(workspace: &Workspace, package: &Package) -> io::Result<Vec<PathBuf>> {
+    let own = package.folder();
+    let inside: Vec<_> = workspace
+        .packages
+        .iter()
+        .map(Package::folder)
+        .filter(|other| *other != own && other.starts_with(own))
+        .collect();
+    let mut sources = files(own, "rs")?;
+    sources.retain(|path| !inside.iter().any(|other| path.starts_with(other)));
+    Ok(sources)
 }
 
 /// All files under a folder with this ending, in order. Hidden folders and what builds leave behind do not count.

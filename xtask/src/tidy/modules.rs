@@ -12,7 +12,7 @@ pub(super) fn check(workspace: &Workspace) -> anyhow::Result<Vec<String>> {
     let mut problems = Vec::new();
     for package in &workspace.packages {
         let included = included(package)?;
-        for path in super::files(package.folder(), "rs")? {
+        for path in super::sources(workspace, package)? {
             if !included.contains(&path) {
                 problems.push(format!("{}: no module includes it", workspace.relative(&path)));
             }

@@ -32,7 +32,7 @@ use tokio::time::Instant;
 use tower::{Layer as _, Service as _};
 
 use crate::{
-    admission::{AdmissionLayer, AdmissionService, Ask, Passed, Refused},
+    admission::{AdmissionLayer, AdmissionService, Ask, Passed, Passing, Refused},
     answer::{Dialect, Fault, QuotaStatus},
     assemble::Parts,
     body::{Body, BoxError, full},
@@ -84,7 +84,14 @@ impl hyper::service::Service<Request<Incoming>> for Stack {
         let exchange = shared.begin(&mut request);
         // All steps that need no waiting come before the future is made, which keeps it small: there is one for every
         // held request.
-        match shared.enter(&request, &exchange) {
+        let passed = match shared.meet(&request, &exchange) {
+            Ok(Passing::Decided(passed)) => passed,
+            Ok(Passing::Asking(asking)) => {
+                return Box::pin(shared.enter_later(asking, request, exchange));
+            }
+            Err(refused) => Err(refused),
+        };
+        match passed.and_then(|passed| shared.enter(&request, &exchange, passed)) {
             Ok(entered) => {
                 let (head, body) = request.into_parts();
                 Box::pin(shared.proceed(head, body, exchange, entered))
@@ -135,11 +142,21 @@ impl Shared {
         Exchange { arrived, id, method, route, dialect, peer }
     }
 
-    fn enter(&self, request: &Request<Incoming>, exchange: &Exchange) -> Result<Entered, Box<Refused>> {
-        let parts = &self.parts;
+    /// Framing, and the limits on the wire.
+    fn meet(&self, request: &Request<Incoming>, exchange: &Exchange) -> Result<Passing, Box<Refused>> {
         edge::vet(request).map_err(|malformed| early(None)(Fault::invalid(malformed.to_string())))?;
-        let client = client_address(exchange.peer, request.headers(), &parts.trusted_proxies);
-        let passed = parts.edge.pass(client)?;
+        let client = client_address(exchange.peer, request.headers(), &self.parts.trusted_proxies);
+        Ok(self.parts.edge.pass(client))
+    }
+
+    /// Everything else that needs no body.
+    fn enter(
+        &self,
+        request: &Request<Incoming>,
+        exchange: &Exchange,
+        passed: Passed,
+    ) -> Result<Entered, Box<Refused>> {
+        let parts = &self.parts;
         let refused = early(passed.quota);
         let Some(route) = parts.routes.all().get(exchange.route) else {
             return Err(refused(Fault::NotFound));
@@ -154,40 +171,62 @@ impl Shared {
         Ok(Entered { passed, kind: route.kind, identity })
     }
 
+    /// The same where the limits on the wire are in a store that has to be waited for.
+    async fn enter_later(
+        self: Arc<Self>,
+        asking: impl Future<Output = Result<Passed, Box<Refused>>>,
+        request: Request<Incoming>,
+        exchange: Exchange,
+    ) -> Result<Response<Body>, Infallible> {
+        match asking.await.and_then(|passed| self.enter(&request, &exchange, passed)) {
+            Ok(entered) => {
+                let (head, body) = request.into_parts();
+                // On the heap: it is large, and there is none yet while the store is asked.
+                Box::pin(self.proceed(head, body, exchange, entered)).await
+            }
+            Err(refused) => Ok(self.finish(refused.answer(exchange.dialect), exchange, None)),
+        }
+    }
+
     /// The steps that wait: for the body, for admission, for a backend.
-    async fn proceed(
+    ///
+    /// Not an `async fn`, which would keep its arguments twice: there is one of these for every held request.
+    #[expect(clippy::manual_async_fn, reason = "it is smaller by its arguments")]
+    fn proceed(
         self: Arc<Self>,
         head: http::request::Parts,
         body: Incoming,
         exchange: Exchange,
         entered: Entered,
-    ) -> Result<Response<Body>, Infallible> {
-        if entered.kind == Kind::Models {
-            return Ok(self.finish(self.list_models(&entered), exchange, None));
+    ) -> impl Future<Output = Result<Response<Body>, Infallible>> + Send + 'static {
+        async move {
+            if entered.kind == Kind::Models {
+                return Ok(self.finish(self.list_models(&entered), exchange, None));
+            }
+            let quota = entered.passed.quota;
+            let understood = match self.read(&head.headers, body, &exchange, &entered).await {
+                Ok((body, reading)) => self.understand(body, reading, &exchange, entered),
+                Err(fault) => Err(early(quota)(fault)),
+            };
+            let understood = match understood {
+                Ok(understood) => understood,
+                Err(refused) => return Ok(self.finish(refused.answer(exchange.dialect), exchange, None)),
+            };
+            let connection = head.extensions.get::<Connection>().cloned();
+            let gone = connection.as_ref().map(Connection::caller_gone);
+            let answering = self.admission.clone().call(Request::from_parts(head, understood));
+            let answered = match gone {
+                // A caller that leaves is noticed in every phase, also where hyper does not look.
+                Some(gone) => tokio::select! {
+                    biased;
+                    answered = answering => answered,
+                    () = gone => return Ok(self.finish(self::gone(), exchange, None)),
+                },
+                None => answering.await,
+            };
+            let Ok(response) = answered;
+            Ok(self.finish(response, exchange, connection.as_ref()))
         }
-        let quota = entered.passed.quota;
-        let understood = match self.read(&head.headers, body, &exchange, &entered).await {
-            Ok((body, reading)) => self.understand(body, reading, &exchange, entered),
-            Err(fault) => Err(early(quota)(fault)),
-        };
-        let understood = match understood {
-            Ok(understood) => understood,
-            Err(refused) => return Ok(self.finish(refused.answer(exchange.dialect), exchange, None)),
-        };
-        let connection = head.extensions.get::<Connection>().cloned();
-        let gone = connection.as_ref().map(Connection::caller_gone);
-        let answering = self.admission.clone().call(Request::from_parts(head, understood));
-        let answered = match gone {
-            // A caller that leaves is noticed in every phase, also where hyper does not look.
-            Some(gone) => tokio::select! {
-                biased;
-                answered = answering => answered,
-                () = gone => return Ok(self.finish(self::gone(), exchange, None)),
-            },
-            None => answering.await,
-        };
-        let Ok(response) = answered;
-        Ok(self.finish(response, exchange, connection.as_ref()))
     }
 
     /// Names the answer, and counts it now and at its end. The caller on `connection` is watched meanwhile.

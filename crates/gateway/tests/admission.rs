@@ -28,7 +28,7 @@ use fairlane_gateway::{
     telemetry::Telemetry,
 };
 use fairlane_identity::Hasher;
-use fairlane_limiter::{MemoryLimits, MemoryStore, Quota, Store as _};
+use fairlane_limiter::{MemoryLimits, MemoryStore, Quota};
 use http::{Request, Response};
 use http_body_util::BodyExt as _;
 use tokio::time::Instant;
@@ -88,7 +88,7 @@ impl House {
     }
 
     async fn left(&self) -> i64 {
-        let decision = self.limiter.peek(self.charges.as_slice()).await.unwrap();
+        let decision = self.limiter.peek(&self.charges).await.unwrap();
         let balances = decision.granted().map_or_else(
             || decision.denied().unwrap().balances().get(0),
             |granted| granted.balances().get(0),

@@ -8,6 +8,8 @@ mod backend;
 mod cancel;
 #[path = "proxy/choice.rs"]
 mod choice;
+#[path = "far/mod.rs"]
+mod far;
 #[path = "proxy/forwarding.rs"]
 mod forwarding;
 #[path = "proxy/health.rs"]

@@ -60,9 +60,7 @@ impl AdminState {
 
     /// Refreshes what is measured rather than counted.
     pub fn upkeep(&self) {
-        let parts = self.stack.parts();
-        let stats = parts.limiter.store().stats();
-        parts.telemetry.store(stats.buckets, stats.overflowed);
+        self.stack.parts().limiter.upkeep();
         self.exporter.run_upkeep();
     }
 }
@@ -130,11 +128,11 @@ async fn alive() -> &'static str {
 }
 
 async fn ready(State(state): State<Arc<AdminState>>) -> AxumResponse {
+    let unready = |why: String| (StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")).into_response();
     if state.draining.load(Ordering::Relaxed) {
-        (StatusCode::SERVICE_UNAVAILABLE, "draining\n").into_response()
-    } else {
-        "ready\n".into_response()
+        return unready("draining".to_owned());
     }
+    state.stack.parts().limiter.refuses().map_or_else(|| "ready\n".into_response(), unready)
 }
 
 async fn metrics(State(state): State<Arc<AdminState>>) -> AxumResponse {

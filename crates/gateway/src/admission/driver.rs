@@ -8,6 +8,7 @@ use std::{collections::HashMap, sync::Arc};
 use fairlane_fair_queue::{
     Action, Demand, FairQueue, GateLevel, Limits, Place, Reason, Refusal, Request, Ticket, Timestamp,
 };
+use fairlane_limiter::Balances;
 use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 use tokio::{
@@ -18,7 +19,7 @@ use tokio::{
 use super::{
     ask::{Ask, Tenant},
     hint::ContentionHint,
-    limiter::gate_of,
+    limiter::{gate_of, levels},
 };
 use crate::{clock::TokioClock, limits::Charges, telemetry::Telemetry};
 
@@ -126,7 +127,7 @@ impl Driver {
         Self { shared, timer }
     }
 
-    /// See [`Handle::may_be_contended`].
+    /// Whether somebody may be waiting for one of the buckets. Lock-free; never wrongly `false`.
     pub(super) fn may_be_contended(&self, charges: &Charges) -> bool {
         self.shared.may_be_contended(charges)
     }
@@ -232,16 +233,15 @@ impl Drop for Driver {
 pub(super) struct Handle(Arc<Shared>);
 
 impl Handle {
-    /// Whether somebody may be waiting for one of the buckets. Lock-free; never wrongly `false`.
-    pub(super) fn may_be_contended(&self, charges: &Charges) -> bool {
-        self.0.may_be_contended(charges)
-    }
-
-    /// What buckets hold, as learnt elsewhere than from an attempt.
-    pub(super) fn observed(&self, levels: &[GateLevel]) {
+    /// What buckets hold after charges were given back to them, for those who wait for one of them.
+    pub(super) fn returned(&self, charges: &Charges, balances: &Balances) {
+        if !self.0.may_be_contended(charges) {
+            return;
+        }
+        let levels = levels(charges, balances);
         self.0.mutate(|inner, now| {
             for level in levels {
-                inner.queue.observed(*level, now);
+                inner.queue.observed(level, now);
             }
         });
     }

@@ -1,17 +1,17 @@
 //! The limits on the wire: everything, and each client address, before anybody is known.
 
-use std::{net::IpAddr, sync::Arc};
+use std::{fmt, future::Future, net::IpAddr, pin::Pin, sync::Arc};
 
 use fairlane_limiter::Decision;
 
 use super::{
     ask::Refused,
-    limiter::{Limiter, binding},
+    limiter::{Limiter, Undecided, binding},
 };
 use crate::{
     answer::{Fault, QuotaStatus, RateLimited},
     dimension::Dimension,
-    limits::EdgeLimits,
+    limits::{Charges, EdgeLimits},
 };
 
 /// Decides on `global` and `per_client`. Its refusals are told at once and never queued: there is no tenant yet.
@@ -30,6 +30,14 @@ pub struct Passed {
     pub quota: Option<QuotaStatus>,
 }
 
+/// Whether a request passes: known at once, or once a store that has to be waited for has answered.
+pub enum Passing {
+    /// It is known.
+    Decided(Result<Passed, Box<Refused>>),
+    /// The store is asked as soon as this is polled. Dropped after that, the charges may stay.
+    Asking(Pin<Box<dyn Future<Output = Result<Passed, Box<Refused>>> + Send>>),
+}
+
 impl Edge {
     /// Decides by `limits` over `limiter`.
     #[must_use]
@@ -37,32 +45,57 @@ impl Edge {
         Self { limiter, limits }
     }
 
-    /// Charges a request from `client`.
-    ///
-    /// # Errors
-    ///
-    /// Why it may not pass; nothing has been taken then.
-    pub fn pass(&self, client: IpAddr) -> Result<Passed, Box<Refused>> {
+    /// Charges a request from `client`. One that is refused has been charged nothing; one that passes is never given its
+    /// charges back.
+    #[must_use]
+    pub fn pass(&self, client: IpAddr) -> Passing {
         let bypass = self.limits.bypasses(client);
         let charges = if bypass { None } else { Some(self.limits.charges(client)) };
         let Some(charges) = charges.filter(|charges| !charges.is_empty()) else {
-            return Ok(Passed { bypass, quota: None });
+            return Passing::Decided(Ok(Passed { bypass, quota: None }));
         };
-        match self.limiter.take_now(charges.as_slice()) {
-            Decision::Granted(granted) => Ok(Passed { bypass, quota: charges.tightest(granted.balances()) }),
-            Decision::Denied(denied) => Err(Box::new(Refused {
-                quota: charges.tightest(denied.balances()),
-                fault: Fault::RateLimited(RateLimited {
-                    limit_type: binding(&charges, &denied).unwrap_or(Dimension::Global),
-                    retry_after: denied.retry_after(),
-                    fair_queue: None,
-                }),
-            })),
-            Decision::Impossible(impossible) => {
-                let limit_type = impossible.exceeding().first().and_then(|&at| charges.dimension(at));
-                let limit_type = limit_type.unwrap_or(Dimension::Global);
-                Err(Box::new(Refused { fault: Fault::ExceedsLimit { limit_type }, quota: None }))
+        if let Some(decision) = self.limiter.take_now(charges.as_slice()) {
+            return Passing::Decided(passed(&charges, decision));
+        }
+        let limiter = Arc::clone(&self.limiter);
+        Passing::Asking(Box::pin(async move {
+            match limiter.take_for_good(&charges).await {
+                Ok(decision) => passed(&charges, decision),
+                Err(Undecided::Unmetered) => Ok(Passed { bypass: false, quota: None }),
+                Err(Undecided::Refused(_)) => {
+                    Err(Box::new(Refused { fault: Fault::StoreUnavailable, quota: None }))
+                }
             }
+        }))
+    }
+}
+
+fn passed(charges: &Charges, decision: Decision) -> Result<Passed, Box<Refused>> {
+    match decision {
+        Decision::Granted(granted) => {
+            Ok(Passed { bypass: false, quota: charges.tightest(granted.balances()) })
+        }
+        Decision::Denied(denied) => Err(Box::new(Refused {
+            quota: charges.tightest(denied.balances()),
+            fault: Fault::RateLimited(RateLimited {
+                limit_type: binding(charges, &denied).unwrap_or(Dimension::Global),
+                retry_after: denied.retry_after(),
+                fair_queue: None,
+            }),
+        })),
+        Decision::Impossible(impossible) => {
+            let limit_type = impossible.exceeding().first().and_then(|&at| charges.dimension(at));
+            let limit_type = limit_type.unwrap_or(Dimension::Global);
+            Err(Box::new(Refused { fault: Fault::ExceedsLimit { limit_type }, quota: None }))
+        }
+    }
+}
+
+impl fmt::Debug for Passing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Decided(passed) => f.debug_tuple("Decided").field(passed).finish(),
+            Self::Asking(_) => f.write_str("Asking"),
         }
     }
 }

@@ -86,13 +86,13 @@ impl<S: fmt::Debug, C> fmt::Debug for AdmissionService<S, C> {
 impl<S, C, B, R> Service<Request<B>> for AdmissionService<S, C>
 where
     S: Service<Request<B>, Response = Response<R>> + Clone,
-    C: Classify<B>,
+    C: Classify<B> + Clone,
     R: Body<Data = Bytes>,
     R::Error: Into<BoxError>,
 {
     type Response = Response<PermitBody<R>>;
     type Error = S::Error;
-    type Future = ResponseFuture<S, B>;
+    type Future = ResponseFuture<S, C, B>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         Poll::Ready(Ok(()))
@@ -102,11 +102,15 @@ where
         let ask = self.classify.ask(&mut request);
         let dialect = ask.dialect;
         let admitting = self.admission.admit(ask);
-        if admitting.is_held() {
+        // A store that has to be waited for may yet refuse it, and have it held.
+        let unheld = if admitting.is_held() {
             self.classify.held(&mut request);
-        }
+            None
+        } else {
+            Some(self.classify.clone())
+        };
         ResponseFuture {
-            state: State::Admitting { admitting, next: Some((self.inner.clone(), request)), dialect },
+            state: State::Admitting { admitting, next: Some((self.inner.clone(), request)), unheld, dialect },
         }
     }
 }
@@ -117,23 +121,29 @@ pin_project! {
     /// # Cancel safety
     ///
     /// Dropping it in any state gives the place, the grant or the charges back, exactly once.
-    pub struct ResponseFuture<S: Service<Request<B>>, B> {
+    pub struct ResponseFuture<S: Service<Request<B>>, C, B> {
         #[pin]
-        state: State<S, B>,
+        state: State<S, C, B>,
     }
 }
 
 pin_project! {
     #[project = StateProjected]
     #[project_replace = StateReplaced]
-    enum State<S: Service<Request<B>>, B> {
-        Admitting { admitting: Admitting, next: Option<(S, Request<B>)>, dialect: Dialect },
+    enum State<S: Service<Request<B>>, C, B> {
+        Admitting {
+            admitting: Admitting,
+            next: Option<(S, Request<B>)>,
+            // Who is to be told when it comes to be held, until it is.
+            unheld: Option<C>,
+            dialect: Dialect,
+        },
         Running { #[pin] running: Oneshot<S, Request<B>>, permit: Option<Permit> },
         Done,
     }
 }
 
-impl<S: Service<Request<B>>, B> fmt::Debug for ResponseFuture<S, B> {
+impl<S: Service<Request<B>>, C, B> fmt::Debug for ResponseFuture<S, C, B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = match self.state {
             State::Admitting { .. } => "admitting",
@@ -144,9 +154,10 @@ impl<S: Service<Request<B>>, B> fmt::Debug for ResponseFuture<S, B> {
     }
 }
 
-impl<S, B, R> Future for ResponseFuture<S, B>
+impl<S, C, B, R> Future for ResponseFuture<S, C, B>
 where
     S: Service<Request<B>, Response = Response<R>>,
+    C: Classify<B>,
     R: Body<Data = Bytes>,
     R::Error: Into<BoxError>,
 {
@@ -156,8 +167,15 @@ where
         let mut this = self.project();
         loop {
             match this.state.as_mut().project() {
-                StateProjected::Admitting { admitting, next, dialect } => {
-                    let admitted = ready!(Pin::new(admitting).poll(cx));
+                StateProjected::Admitting { admitting, next, unheld, dialect } => {
+                    let Poll::Ready(admitted) = Pin::new(&mut *admitting).poll(cx) else {
+                        if admitting.is_held()
+                            && let (Some(classify), Some((_, request))) = (unheld.take(), next)
+                        {
+                            classify.held(request);
+                        }
+                        return Poll::Pending;
+                    };
                     let (next, dialect) = (next.take(), *dialect);
                     match (admitted, next) {
                         (Ok(permit), Some((service, mut request))) => {

@@ -3,15 +3,16 @@
 use std::sync::Arc;
 
 use fairlane_fair_queue::{GateKey, GateLevel};
-use fairlane_limiter::{Balances, Charge, Decision, Denied, MemoryStore, Settlement, Store, StoreError};
+use fairlane_limiter::{Balances, BucketKey, Charge, Decision, Denied, MemoryStore, StoreError};
 use smallvec::SmallVec;
 use tokio::time::Instant;
 
+use super::{Outage, RemoteStore, driver::Handle, remote::Remote};
 use crate::{
     clock::TokioClock,
     dimension::Dimension,
     limits::{Charges, USUAL_CHARGES},
-    telemetry::{Telemetry, Verdict},
+    telemetry::{StoreMetrics, Telemetry, Verdict},
 };
 
 /// What a decision tells the gates, one level per charge.
@@ -20,51 +21,200 @@ pub(super) type Levels = SmallVec<[GateLevel; USUAL_CHARGES]>;
 /// The store of buckets, with every decision counted and timed.
 #[derive(Debug)]
 pub struct Limiter {
-    store: MemoryStore<TokioClock>,
+    kept: Kept,
+    gauges: Arc<Gauges>,
+}
+
+/// Where the buckets are.
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "there is one of these, and what every request uses is near")]
+enum Kept {
+    /// In this process: every decision is made at once, and none can fail.
+    Memory(MemoryStore<TokioClock>),
+    /// Elsewhere.
+    Remote(Remote),
+}
+
+/// What is counted and timed about decisions, and about the store that makes them.
+#[derive(Debug)]
+pub(super) struct Gauges {
+    pub(super) store: StoreMetrics,
     telemetry: Arc<Telemetry>,
 }
 
+/// The store could not decide. What becomes of the request then has been settled here, once and for all.
+#[derive(Debug)]
+pub(super) enum Undecided {
+    /// An outage lets requests through: nothing was charged, and nothing is to be given back.
+    Unmetered,
+    /// An outage refuses.
+    Refused(StoreError),
+}
+
 impl Limiter {
-    /// Puts a store to use.
+    /// Puts a store in memory to use: there is nothing to wait for, and nothing that can fail.
     #[must_use]
-    pub const fn new(store: MemoryStore<TokioClock>, telemetry: Arc<Telemetry>) -> Self {
-        Self { store, telemetry }
+    pub fn new(store: MemoryStore<TokioClock>, telemetry: Arc<Telemetry>) -> Self {
+        let gauges = Gauges { store: StoreMetrics::new("memory"), telemetry };
+        gauges.store.up(true);
+        Self { kept: Kept::Memory(store), gauges: Arc::new(gauges) }
     }
 
-    /// Takes all charges or none. The store is in memory: there is nothing to wait for, and nothing that can fail.
-    pub(super) fn take_now(&self, charges: &[Charge]) -> Decision {
-        let before = Instant::now();
-        let decision = self.store.take_now(charges);
-        self.telemetry.store_seconds.record(before.elapsed());
-        if let Some((dimension, verdict)) = judged(charges, &decision) {
-            self.telemetry.decided(dimension, verdict);
+    /// Puts a store to use that has to be waited for. Must be called on a Tokio runtime.
+    #[must_use]
+    pub fn remote(store: Arc<dyn RemoteStore>, outage: Outage, telemetry: Arc<Telemetry>) -> Self {
+        let gauges = Arc::new(Gauges { store: StoreMetrics::new(store.name()), telemetry });
+        gauges.store.up(store.is_up());
+        Self { kept: Kept::Remote(Remote::new(store, outage, Arc::clone(&gauges))), gauges }
+    }
+
+    /// Gives the bucket a place of its own, found without a look-up, where the store has such places.
+    #[must_use]
+    pub fn pin(&self, key: BucketKey) -> BucketKey {
+        match &self.kept {
+            Kept::Memory(store) => store.pin(key),
+            Kept::Remote(_) => key,
         }
-        decision
     }
 
-    /// Looks without taking.
-    pub(super) fn peek_now(&self, charges: &[Charge]) -> Decision {
-        self.store.peek_now(charges)
+    /// What buckets hold, and whether they would take the charges.
+    ///
+    /// # Errors
+    ///
+    /// The store could not answer; never in memory.
+    pub async fn peek(&self, charges: &Charges) -> Result<Decision, StoreError> {
+        match &self.kept {
+            Kept::Memory(store) => Ok(store.peek_now(charges.as_slice())),
+            Kept::Remote(remote) => remote.peek(charges).await,
+        }
     }
 
-    /// The store itself, for what is no request's decision.
+    /// Waits until everything that was given back has arrived, or is known to be lost.
+    pub async fn settled(&self) {
+        if let Kept::Remote(remote) = &self.kept {
+            remote.settler().settled().await;
+        }
+    }
+
+    /// Why all requests with limits are refused at present, if they are: the store is out, and an outage refuses.
     #[must_use]
-    pub const fn store(&self) -> &MemoryStore<TokioClock> {
-        &self.store
+    pub fn refuses(&self) -> Option<String> {
+        match &self.kept {
+            Kept::Remote(remote) if remote.outage() == Outage::FailClosed && !remote.is_up() => {
+                Some(format!("the limit store ({}) is out of reach, and requests are refused", remote.name()))
+            }
+            _ => None,
+        }
+    }
+
+    /// Refreshes what is measured rather than counted.
+    pub fn upkeep(&self) {
+        match &self.kept {
+            Kept::Memory(store) => {
+                let stats = store.stats();
+                self.gauges.telemetry.store(stats.buckets, stats.overflowed);
+            }
+            Kept::Remote(remote) => remote.upkeep(),
+        }
+    }
+
+    /// Whether the store is known to answer.
+    pub(super) fn is_up(&self) -> bool {
+        match &self.kept {
+            Kept::Memory(_) => true,
+            Kept::Remote(remote) => remote.is_up(),
+        }
+    }
+
+    /// Takes all charges or none, at once; `None` if the store has to be waited for.
+    pub(super) fn take_now(&self, charges: &[Charge]) -> Option<Decision> {
+        match &self.kept {
+            Kept::Memory(store) => Some(self.gauges.timed(store, charges)),
+            Kept::Remote(_) => None,
+        }
+    }
+
+    /// Looks at once; `None` if the store has to be waited for.
+    pub(super) fn look_now(&self, charges: &[Charge]) -> Option<Decision> {
+        match &self.kept {
+            Kept::Memory(store) => Some(store.peek_now(charges)),
+            Kept::Remote(_) => None,
+        }
+    }
+
+    /// Takes all charges or none.
+    ///
+    /// # Errors
+    ///
+    /// The store could not decide.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped before it is ready, it takes nothing in the end: a grant that comes later is given back, and the gates of
+    /// `scheduler` are told.
+    pub(super) async fn take(
+        &self,
+        charges: &Charges,
+        scheduler: Option<&Handle>,
+    ) -> Result<Decision, Undecided> {
+        match &self.kept {
+            Kept::Memory(store) => Ok(self.gauges.timed(store, charges.as_slice())),
+            Kept::Remote(remote) => remote.take(charges, scheduler).await,
+        }
+    }
+
+    /// Takes all charges or none, for good: nobody gives them back, also if the request is dropped meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// The store could not decide.
+    pub(super) async fn take_for_good(&self, charges: &Charges) -> Result<Decision, Undecided> {
+        match &self.kept {
+            Kept::Memory(store) => Ok(self.gauges.timed(store, charges.as_slice())),
+            Kept::Remote(remote) => remote.take_for_good(charges).await,
+        }
+    }
+
+    /// Looks without taking; what an outage means is the same as for [`Limiter::take`].
+    ///
+    /// # Errors
+    ///
+    /// The store could not answer.
+    pub(super) async fn look(&self, charges: &Charges) -> Result<Decision, Undecided> {
+        match &self.kept {
+            Kept::Memory(store) => Ok(store.peek_now(charges.as_slice())),
+            Kept::Remote(remote) => remote.look(charges).await,
+        }
+    }
+
+    /// Undoes charges, at once or as soon as the store can, and tells the gates of those who wait for the buckets.
+    pub(super) fn give_back(&self, charges: &Charges, scheduler: Option<&Handle>) {
+        match &self.kept {
+            Kept::Memory(store) => {
+                let settlements: SmallVec<[_; USUAL_CHARGES]> = charges.reversed().collect();
+                let balances = store.settle_now(&settlements);
+                if let Some(scheduler) = scheduler {
+                    scheduler.returned(charges, &balances);
+                }
+            }
+            Kept::Remote(remote) => remote.settler().give_back(charges.clone(), scheduler.cloned()),
+        }
     }
 }
 
-impl Store for Limiter {
-    async fn take(&self, charges: &[Charge]) -> Result<Decision, StoreError> {
-        Ok(self.take_now(charges))
+impl Gauges {
+    fn timed(&self, store: &MemoryStore<TokioClock>, charges: &[Charge]) -> Decision {
+        let before = Instant::now();
+        let decision = store.take_now(charges);
+        self.store.seconds.record(before.elapsed());
+        self.decided(charges, &decision);
+        decision
     }
 
-    async fn peek(&self, charges: &[Charge]) -> Result<Decision, StoreError> {
-        Ok(self.store.peek_now(charges))
-    }
-
-    async fn settle(&self, settlements: &[Settlement]) -> Result<Balances, StoreError> {
-        Ok(self.store.settle_now(settlements))
+    pub(super) fn decided(&self, charges: &[Charge], decision: &Decision) {
+        if let Some((dimension, verdict)) = judged(charges, decision) {
+            self.telemetry.decided(dimension, verdict);
+        }
     }
 }
 

@@ -4,39 +4,47 @@
 
 mod admitting;
 mod ask;
+mod dispatch;
 mod driver;
 mod edge;
 mod hint;
 mod layer;
 mod limiter;
 mod permit;
+mod refusals;
+mod remote;
+mod settling;
+mod store;
 mod wait;
 
-use std::{sync::Arc, time::Duration};
+use std::{future::Future, ops::ControlFlow, pin::Pin, sync::Arc, time::Duration};
 
 use fairlane_fair_queue::Refusal;
-use fairlane_limiter::{Decision, Denied};
+use fairlane_limiter::{Balances, Decision};
 use tokio::time::Instant;
 
 pub(crate) use self::limiter::gate_of;
+use self::{
+    admitting::Admitted,
+    driver::{Again, Driver, Joined, NotHeld, Turn},
+    limiter::{Undecided, levels},
+    permit::{Hold, Returns},
+    refusals::{exceeds, fault, queue_refused, refused_now, tightest, tightest_of, turned_away},
+    wait::Held,
+};
 pub use self::{
     admitting::Admitting,
     ask::{Ask, Refused, Tenant},
-    edge::{Edge, Passed},
+    dispatch::BackendCharges,
+    edge::{Edge, Passed, Passing},
     layer::{AdmissionLayer, AdmissionService, Classify, ResponseFuture},
     limiter::Limiter,
     permit::{Permit, PermitBody},
-};
-use self::{
-    driver::{Again, Driver, Joined, NotHeld, Turn},
-    limiter::{binding, levels},
-    permit::{Hold, Returns},
-    wait::Held,
+    store::{Outage, RemoteStore, StoreFuture},
 };
 use crate::{
-    answer::{Fault, QueueRefusal, QuotaStatus, RateLimited},
+    answer::{Fault, QuotaStatus},
     clock::TokioClock,
-    dimension::Dimension,
     limits::Charges,
     telemetry::Telemetry,
 };
@@ -90,40 +98,48 @@ impl Admission {
 
     /// Decides on a request, holding it where that is enabled and it may still be served in time.
     ///
-    /// The decision itself is made before this returns; only a request that is held leaves something to await.
+    /// A store in memory decides before this returns, and only a request that is held leaves something to await. Any other
+    /// store is asked once what comes back is polled.
     #[must_use = "a place that nobody awaits is given up"]
     pub fn admit(self: &Arc<Self>, ask: Ask) -> Admitting {
-        match self.decide(ask) {
-            Begun::Decided(decided) => Admitting::decided(decided),
-            Begun::Held(ask, joined) => {
-                Admitting::held(Box::pin(Arc::clone(self).hold(ask, Held::new(joined))))
-            }
-        }
+        let begun = self.begin(ask);
+        self.go_on(begun)
     }
 
-    fn decide(&self, ask: Ask) -> Begun {
+    /// As far as a decision comes without waiting.
+    fn begin(&self, ask: Ask) -> Begun {
         if ask.charges.is_empty() {
             return Begun::Decided(Ok(self.permit(ask.charges, ask.edge, None)));
         }
+        // While the store is out nobody joins a lane: it is asked, and says so.
         if let Some(queue) = &self.queue
             && queue.driver.may_be_contended(&ask.charges)
+            && self.limiter.is_up()
         {
             // No barging: whoever comes to a bucket that others wait for joins them without asking it.
             match ask.tenant {
                 Some(tenant) => {
                     let deadline = queue.deadline(&ask);
                     if let Some(joined) = queue.driver.join_contended(&ask, tenant, deadline) {
-                        return self.joined(queue, ask, joined);
+                        return Begun::joining(ask, joined, None);
                     }
                 }
                 None => {
                     if let Some(at) = queue.driver.contended(&ask.charges) {
-                        return Begun::Decided(Err(self.turn_away(&ask, at)));
+                        return Begun::Outsider(Box::new(ask), at);
                     }
                 }
             }
         }
         match self.limiter.take_now(ask.charges.as_slice()) {
+            Some(decision) => self.decided(ask, decision),
+            None => Begun::Asking(Box::new(ask)),
+        }
+    }
+
+    /// What the limiter's first word on a request comes to.
+    fn decided(&self, ask: Ask, decision: Decision) -> Begun {
+        match decision {
             Decision::Granted(granted) => {
                 let quota = tightest(&ask, granted.balances());
                 Begun::Decided(Ok(self.permit(ask.charges, quota, None)))
@@ -132,12 +148,165 @@ impl Admission {
                 (Some(queue), Some(tenant)) => {
                     let levels = levels(&ask.charges, denied.balances());
                     let joined = queue.driver.join(&ask, tenant, &levels, queue.deadline(&ask));
-                    self.joined(queue, ask, joined)
+                    Begun::joining(ask, joined, Some(denied.balances()))
                 }
                 _ => Begun::Decided(Err(refused_now(&ask, &denied))),
             },
             Decision::Impossible(impossible) => Begun::Decided(Err(exceeds(&ask, impossible.exceeding()))),
         }
+    }
+
+    /// Leaves to be awaited what has to be waited for.
+    fn go_on(self: &Arc<Self>, begun: Begun) -> Admitting {
+        match begun {
+            Begun::Decided(decided) => Admitting::decided(decided),
+            Begun::Held(ask, joined) => {
+                Admitting::held(Box::pin(Arc::clone(self).hold(ask, Held::new(joined))))
+            }
+            Begun::Asking(ask) => Admitting::asking(Box::pin(Arc::clone(self).ask(ask))),
+            Begun::Unheld(ask, refusal, Some(quota)) => {
+                Admitting::decided(Err(self.queue_refused(&ask, &refusal, Some(quota))))
+            }
+            Begun::Unheld(ask, refusal, None) => match self.look_and_refuse_now(&ask, &refusal) {
+                Some(refused) => Admitting::decided(Err(refused)),
+                None => Admitting::asking(Box::pin(Arc::clone(self).look_and_refuse_unheld(ask, refusal))),
+            },
+            Begun::Outsider(ask, at) => match self.limiter.look_now(ask.charges.as_slice()) {
+                Some(looked) => Admitting::decided(Err(turned_away(&ask, at, &looked))),
+                None => Admitting::asking(Box::pin(Arc::clone(self).look_and_turn_away(ask, at))),
+            },
+        }
+    }
+
+    /// Asks a store that has to be waited for.
+    async fn ask(self: Arc<Self>, ask: Box<Ask>) -> Admitting {
+        let asked = self.limiter.take(&ask.charges, self.returns.scheduler.as_ref()).await;
+        let begun = match asked {
+            Ok(decision) => self.decided(*ask, decision),
+            Err(undecided) => Begun::Decided(self.undecided(&ask, &undecided, None)),
+        };
+        self.go_on(begun)
+    }
+
+    /// Waits for a held request's turns until one of them admits it.
+    ///
+    /// Not an `async fn`, which would keep its arguments twice: there is one of these for every held request.
+    #[expect(clippy::manual_async_fn, reason = "it is 100 bytes smaller")]
+    fn hold(
+        self: Arc<Self>,
+        mut ask: Box<Ask>,
+        mut held: Held,
+    ) -> impl Future<Output = Admitted> + Send + 'static {
+        async move {
+            let since = Instant::now();
+            loop {
+                let turn = held.turn().await;
+                let step = match self.step(&mut ask, &mut held, since, turn) {
+                    Step::Now(step) => step,
+                    Step::Later(step) => step.await,
+                };
+                if let ControlFlow::Break(admitted) = step {
+                    return admitted;
+                }
+            }
+        }
+    }
+
+    /// What a held request does with its turn.
+    fn step<'a>(&'a self, ask: &'a mut Ask, held: &'a mut Held, since: Instant, turn: Turn) -> Step<'a> {
+        match turn {
+            Turn::Attempt => match self.limiter.take_now(ask.charges.as_slice()) {
+                Some(decision) => Step::Now(self.attempted(ask, held, since, Ok(decision))),
+                None => Step::Later(Box::pin(async move {
+                    let asked = self.limiter.take(&ask.charges, self.returns.scheduler.as_ref()).await;
+                    self.attempted(ask, held, since, asked)
+                })),
+            },
+            Turn::Expired(refusal) => match self.look_and_refuse_now(ask, &refusal) {
+                Some(refused) => Step::Now(ControlFlow::Break(Err(refused))),
+                None => Step::Later(Box::pin(async move {
+                    let hold = held.so_far(since);
+                    ControlFlow::Break(self.look_and_refuse(ask, &refusal, Some(hold)).await)
+                })),
+            },
+            Turn::ShuttingDown => Step::Now(ControlFlow::Break(Err(fault(ask, Fault::ShuttingDown)))),
+        }
+    }
+
+    /// What an attempt of a held request comes to; it may go on waiting.
+    fn attempted(
+        &self,
+        ask: &mut Ask,
+        held: &mut Held,
+        since: Instant,
+        asked: Result<Decision, Undecided>,
+    ) -> ControlFlow<Admitted> {
+        ControlFlow::Break(match asked {
+            Ok(Decision::Granted(granted)) => {
+                let hold = held.so_far(since);
+                held.admitted(&levels(&ask.charges, granted.balances()));
+                let quota = tightest(ask, granted.balances());
+                Ok(self.permit(std::mem::take(&mut ask.charges), quota, Some(hold)))
+            }
+            Ok(Decision::Denied(denied)) => match held.refused(&levels(&ask.charges, denied.balances())) {
+                Again::Held => return ControlFlow::Continue(()),
+                Again::Refused(refusal) => {
+                    Err(self.queue_refused(ask, &refusal, tightest(ask, denied.balances())))
+                }
+                Again::Gone => Err(fault(ask, Fault::Internal)),
+            },
+            Ok(Decision::Impossible(impossible)) => {
+                held.failed();
+                Err(exceeds(ask, impossible.exceeding()))
+            }
+            Err(undecided) => {
+                let hold = held.so_far(since);
+                held.failed();
+                self.undecided(ask, &undecided, Some(hold))
+            }
+        })
+    }
+
+    /// The store could not decide: what the limiter makes of that is done here.
+    fn undecided(&self, ask: &Ask, undecided: &Undecided, hold: Option<Hold>) -> Admitted {
+        match undecided {
+            // Nothing was charged, and so nothing is ever given back.
+            Undecided::Unmetered => Ok(self.permit(Charges::default(), ask.edge, hold)),
+            Undecided::Refused(_) => Err(fault(ask, Fault::StoreUnavailable)),
+        }
+    }
+
+    /// The queue refuses; the quota told is a fresh look, since the decision may be old or never have been made. `None` if
+    /// the store has to be waited for.
+    fn look_and_refuse_now(&self, ask: &Ask, refusal: &Refusal) -> Option<Box<Refused>> {
+        let looked = self.limiter.look_now(ask.charges.as_slice())?;
+        Some(self.queue_refused(ask, refusal, tightest_of(ask, &looked)))
+    }
+
+    /// The same with a store that has to be waited for. If it is out, that is what the caller is told: an outage never
+    /// looks like a limit.
+    async fn look_and_refuse(&self, ask: &Ask, refusal: &Refusal, hold: Option<Hold>) -> Admitted {
+        match self.limiter.look(&ask.charges).await {
+            Ok(looked) => Err(self.queue_refused(ask, refusal, tightest_of(ask, &looked))),
+            Err(undecided) => self.undecided(ask, &undecided, hold),
+        }
+    }
+
+    async fn look_and_refuse_unheld(self: Arc<Self>, ask: Box<Ask>, refusal: Refusal) -> Admitting {
+        Admitting::decided(self.look_and_refuse(&ask, &refusal, None).await)
+    }
+
+    async fn look_and_turn_away(self: Arc<Self>, ask: Box<Ask>, at: usize) -> Admitting {
+        Admitting::decided(match self.limiter.look(&ask.charges).await {
+            Ok(looked) => Err(turned_away(&ask, at, &looked)),
+            Err(undecided) => self.undecided(&ask, &undecided, None),
+        })
+    }
+
+    fn queue_refused(&self, ask: &Ask, refusal: &Refusal, quota: Option<QuotaStatus>) -> Box<Refused> {
+        // Only a queue refuses so.
+        let dimension = self.queue.as_ref().map_or("", |queue| queue.settings.tenant_dimension);
+        queue_refused(dimension, ask, refusal, quota)
     }
 
     fn permit(&self, charges: Charges, quota: Option<QuotaStatus>, hold: Option<Hold>) -> Permit {
@@ -149,102 +318,49 @@ impl Admission {
         self.queue.as_ref().map_or(0, |queue| queue.driver.close())
     }
 
+    /// Waits until everything that permits gave back has arrived at the store, or is known to be lost.
+    pub async fn settled(&self) {
+        self.limiter.settled().await;
+    }
+
     /// The lanes, for the admin page; `None` where nothing is ever held.
     #[must_use]
     pub fn snapshot(&self) -> Option<fairlane_fair_queue::Snapshot> {
         self.queue.as_ref().map(|queue| queue.driver.snapshot())
     }
+}
 
-    fn joined(&self, queue: &Queue, ask: Ask, joined: Result<Joined, NotHeld>) -> Begun {
-        match joined {
-            Ok(joined) => Begun::Held(Box::new(ask), joined),
-            Err(NotHeld::Refused(refusal)) => Begun::Decided(Err(self.queue_refused(queue, &ask, &refusal))),
-            Err(NotHeld::ShuttingDown) => Begun::Decided(Err(fault(&ask, Fault::ShuttingDown))),
-        }
-    }
-
-    /// Waits for a held request's turns until one of them admits it.
-    async fn hold(self: Arc<Self>, ask: Box<Ask>, mut held: Held) -> Result<Permit, Box<Refused>> {
-        let since = Instant::now();
-        // Only a queue holds requests.
-        let Some(queue) = &self.queue else { return Err(fault(&ask, Fault::Internal)) };
-        loop {
-            match held.turn().await {
-                Turn::Attempt => {}
-                Turn::Expired(refusal) => return Err(self.queue_refused(queue, &ask, &refusal)),
-                Turn::ShuttingDown => return Err(fault(&ask, Fault::ShuttingDown)),
-            }
-            match self.limiter.take_now(ask.charges.as_slice()) {
-                Decision::Granted(granted) => {
-                    let hold = Hold {
-                        position: held.position(),
-                        waited: since.elapsed(),
-                        estimated: held.estimate(),
-                    };
-                    held.admitted(&levels(&ask.charges, granted.balances()));
-                    let quota = tightest(&ask, granted.balances());
-                    return Ok(self.permit(ask.charges, quota, Some(hold)));
-                }
-                Decision::Denied(denied) => match held.refused(&levels(&ask.charges, denied.balances())) {
-                    Again::Held => {}
-                    Again::Refused(refusal) => return Err(self.queue_refused(queue, &ask, &refusal)),
-                    Again::Gone => return Err(fault(&ask, Fault::Internal)),
-                },
-                Decision::Impossible(impossible) => {
-                    held.failed();
-                    return Err(exceeds(&ask, impossible.exceeding()));
-                }
-            }
-        }
-    }
-
-    /// The queue refuses; the quota told is a fresh look, since the decision may be old or never have been made.
-    fn queue_refused(&self, queue: &Queue, ask: &Ask, refusal: &Refusal) -> Box<Refused> {
-        let limited = RateLimited {
-            limit_type: dimension_of(ask, refusal.gate),
-            retry_after: refusal.retry_after,
-            fair_queue: Some(QueueRefusal {
-                tenant_dimension: queue.settings.tenant_dimension,
-                reason: refusal.reason.as_str(),
-                position: refusal.position,
-                waited: refusal.waited,
-            }),
-        };
-        let quota = match self.limiter.peek_now(ask.charges.as_slice()) {
-            Decision::Granted(granted) => tightest(ask, granted.balances()),
-            Decision::Denied(denied) => tightest(ask, denied.balances()),
-            Decision::Impossible(_) => ask.edge,
-        };
-        Box::new(Refused { fault: Fault::RateLimited(limited), quota })
-    }
-
-    /// Others wait for the bucket at `at`, and this request has no lane to wait in.
-    fn turn_away(&self, ask: &Ask, at: usize) -> Box<Refused> {
-        let looked = self.limiter.peek_now(ask.charges.as_slice());
-        // The bucket's own time, as if nobody waited.
-        let (limit_type, retry_after, balances) = match &looked {
-            Decision::Denied(denied) => {
-                (binding(&ask.charges, denied), denied.retry_after(), denied.balances())
-            }
-            // There is room, for those who wait: the next is an interval away.
-            Decision::Granted(granted) => {
-                let interval = ask.charges.as_slice().get(at).map(|charge| charge.quota.unit_interval());
-                (None, interval.unwrap_or_default(), granted.balances())
-            }
-            Decision::Impossible(impossible) => return exceeds(ask, impossible.exceeding()),
-        };
-        let limit_type = limit_type.or_else(|| ask.charges.dimension(at)).unwrap_or(Dimension::Model);
-        Box::new(Refused {
-            fault: Fault::RateLimited(RateLimited { limit_type, retry_after, fair_queue: None }),
-            quota: tightest(ask, balances),
-        })
-    }
+/// A held request's step: it goes on waiting, or has its answer.
+enum Step<'a> {
+    Now(ControlFlow<Admitted>),
+    /// The store has to be waited for. On the heap, so that no held request is larger for it.
+    Later(Pin<Box<dyn Future<Output = ControlFlow<Admitted>> + Send + 'a>>),
 }
 
 /// How far a decision comes at once.
 enum Begun {
-    Decided(Result<Permit, Box<Refused>>),
+    Decided(Admitted),
+    /// It has a place in a lane.
     Held(Box<Ask>, Joined),
+    /// The store has to be waited for.
+    Asking(Box<Ask>),
+    /// The queue refuses it. The quota is known if the limiter has just been asked.
+    Unheld(Box<Ask>, Refusal, Option<QuotaStatus>),
+    /// Others wait for the bucket of this charge, and it has no lane to wait in.
+    Outsider(Box<Ask>, usize),
+}
+
+impl Begun {
+    fn joining(ask: Ask, joined: Result<Joined, NotHeld>, balances: Option<&Balances>) -> Self {
+        match joined {
+            Ok(joined) => Self::Held(Box::new(ask), joined),
+            Err(NotHeld::Refused(refusal)) => {
+                let quota = balances.and_then(|balances| tightest(&ask, balances));
+                Self::Unheld(Box::new(ask), refusal, quota)
+            }
+            Err(NotHeld::ShuttingDown) => Self::Decided(Err(fault(&ask, Fault::ShuttingDown))),
+        }
+    }
 }
 
 impl Queue {
@@ -253,35 +369,4 @@ impl Queue {
         let longest = Instant::now() + self.settings.max_wait;
         longest.min(ask.arrived + self.settings.smallest_total)
     }
-}
-
-/// The tightest of all buckets met so far, edge included.
-fn tightest(ask: &Ask, balances: &fairlane_limiter::Balances) -> Option<QuotaStatus> {
-    match (ask.edge, ask.charges.tightest(balances)) {
-        (Some(edge), Some(identity)) => Some(edge.tighter(identity)),
-        (edge, identity) => edge.or(identity),
-    }
-}
-
-fn dimension_of(ask: &Ask, gate: fairlane_fair_queue::GateKey) -> Dimension {
-    let at = ask.charges.as_slice().iter().position(|charge| gate_of(charge) == gate);
-    at.and_then(|at| ask.charges.dimension(at)).unwrap_or(Dimension::Model)
-}
-
-fn refused_now(ask: &Ask, denied: &Denied) -> Box<Refused> {
-    let limited = RateLimited {
-        limit_type: binding(&ask.charges, denied).unwrap_or(Dimension::Model),
-        retry_after: denied.retry_after(),
-        fair_queue: None,
-    };
-    Box::new(Refused { fault: Fault::RateLimited(limited), quota: tightest(ask, denied.balances()) })
-}
-
-fn exceeds(ask: &Ask, charges: &[usize]) -> Box<Refused> {
-    let limit_type = charges.first().and_then(|&at| ask.charges.dimension(at)).unwrap_or(Dimension::Model);
-    fault(ask, Fault::ExceedsLimit { limit_type })
-}
-
-fn fault(ask: &Ask, fault: Fault) -> Box<Refused> {
-    Box::new(Refused { fault, quota: ask.edge })
 }

@@ -12,16 +12,12 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName};
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
-use smallvec::SmallVec;
 
-use super::{
-    driver::Handle,
-    limiter::{Limiter, levels},
-};
+use super::{driver::Handle, limiter::Limiter};
 use crate::{
     answer::{QuotaStatus, ceil_millis, whole_millis},
     body::BoxError,
-    limits::{Charges, USUAL_CHARGES},
+    limits::Charges,
     reached::Reached,
 };
 
@@ -51,13 +47,7 @@ pub(super) struct Returns {
 
 impl Returns {
     fn give_back(&self, charges: &Charges) {
-        let settlements: SmallVec<[_; USUAL_CHARGES]> = charges.reversed().collect();
-        let balances = self.limiter.store().settle_now(&settlements);
-        if let Some(scheduler) = &self.scheduler
-            && scheduler.may_be_contended(charges)
-        {
-            scheduler.observed(&levels(charges, &balances));
-        }
+        self.limiter.give_back(charges, self.scheduler.as_ref());
     }
 }
 

@@ -1,10 +1,12 @@
 //! One held request's side of the wait.
 
-use std::time::Duration;
+use fairlane_fair_queue::{GateLevel, Place};
+use tokio::time::Instant;
 
-use fairlane_fair_queue::GateLevel;
-
-use super::driver::{Again, Joined, Turn};
+use super::{
+    driver::{Again, Joined, Turn},
+    permit::Hold,
+};
 
 /// A place in a lane.
 ///
@@ -20,14 +22,10 @@ impl Held {
         Self { joined, done: false }
     }
 
-    /// The place when it joined, 1-based.
-    pub(super) const fn position(&self) -> usize {
-        self.joined.place.position
-    }
-
-    /// The wait it was told when it joined.
-    pub(super) const fn estimate(&self) -> Duration {
-        self.joined.place.estimate
+    /// What the hold has come to by now; it began at `since`.
+    pub(super) fn so_far(&self, since: Instant) -> Hold {
+        let Place { position, estimate, .. } = self.joined.place;
+        Hold { position, waited: since.elapsed(), estimated: estimate }
     }
 
     /// Waits for what comes next.
@@ -37,7 +35,7 @@ impl Held {
     }
 
     /// The attempt was granted.
-    pub(super) fn admitted(mut self, levels: &[GateLevel]) {
+    pub(super) fn admitted(&mut self, levels: &[GateLevel]) {
         self.done = true;
         self.joined.scheduler.admitted(self.joined.place.ticket, self.joined.body_bytes, levels);
     }
@@ -52,7 +50,7 @@ impl Held {
     }
 
     /// The attempt could not be made.
-    pub(super) fn failed(mut self) {
+    pub(super) fn failed(&mut self) {
         self.done = true;
         self.joined.scheduler.failed(self.joined.place.ticket, self.joined.body_bytes);
     }

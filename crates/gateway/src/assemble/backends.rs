@@ -13,13 +13,13 @@ use fairlane_identity::{Hasher, ModelPattern, ModelRules};
 
 use super::{AssembleError, limits::quotas};
 use crate::{
-    admission::Limiter,
+    admission::{BackendCharges, Limiter},
     dimension::Dimension,
     echo::EchoSettings,
     limits::Charges,
     proxy::{
-        Auth, Backend, BackendCharges, BackendQuota, Credential, HealthSettings, HttpTarget, Proxy,
-        StreamingTimeouts, Target, Timeouts,
+        Auth, Backend, BackendQuota, Credential, HealthSettings, HttpTarget, Proxy, StreamingTimeouts,
+        Target, Timeouts,
     },
 };
 
@@ -99,8 +99,8 @@ fn rules(patterns: &[fairlane_config::ModelPattern]) -> Result<ModelRules, Assem
 }
 
 fn quota(charges: Option<&Charges>, limiter: &Arc<Limiter>) -> Option<Arc<dyn BackendQuota>> {
-    let charges = charges.filter(|charges| !charges.is_empty())?.as_slice().to_vec();
-    Some(Arc::new(BackendCharges::new(Arc::clone(limiter), charges, Vec::new())))
+    let charges = charges.filter(|charges| !charges.is_empty())?.clone();
+    Some(Arc::new(BackendCharges::new(Arc::clone(limiter), charges, Charges::default())))
 }
 
 /// What a request is charged at each backend, by the backend's name.

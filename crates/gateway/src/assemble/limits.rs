@@ -166,6 +166,6 @@ fn models(config: &GatewayConfig, hasher: &Hasher, limiter: &Limiter) -> Result<
 /// Gives buckets that are known beforehand a place of their own, found without a look-up.
 fn pin(charges: &mut Charges, limiter: &Limiter) {
     for charge in charges.as_mut_slice() {
-        charge.key = limiter.store().pin(charge.key);
+        charge.key = limiter.pin(charge.key);
     }
 }

@@ -16,7 +16,7 @@ use hyper::body::Incoming;
 
 use super::client::{BackendClient, OutboundBody, TrustedRoots, backend_client};
 use super::health::Health;
-use super::telemetry::{BackendMetrics, give_back_lost};
+use super::telemetry::BackendMetrics;
 use super::{
     Backend, BackendQuota, Credential, ForwardError, HealthSettings, HttpTarget, ProxyError, Reached, Target,
     Timeouts,
@@ -108,20 +108,18 @@ impl Endpoint {
         }
     }
 
-    /// Charges the backend's own limit, if it has one.
+    /// Charges the backend's own limit, if it has one; `None` if nothing was charged.
     pub(super) async fn take(&self, tokens: u64) -> Result<Option<Decision>, ForwardError> {
         match &self.quota {
-            Some(quota) => quota.take(tokens).await.map(Some).map_err(ForwardError::StoreUnavailable),
+            Some(quota) => quota.take(tokens).await.map_err(ForwardError::StoreUnavailable),
             None => Ok(None),
         }
     }
 
-    /// Undoes a charge that was granted. A loss is counted: there is nobody to tell it to.
-    pub(super) async fn give_back(&self, tokens: u64) {
-        let Some(quota) = &self.quota else { return };
-        if let Err(error) = quota.give_back(tokens).await {
-            give_back_lost();
-            tracing::debug!(backend = %self.name, error = &error as &dyn std::error::Error, "not given back");
+    /// Undoes a charge that was granted.
+    pub(super) fn give_back(&self, tokens: u64) {
+        if let Some(quota) = &self.quota {
+            quota.give_back(tokens);
         }
     }
 

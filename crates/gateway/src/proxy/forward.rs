@@ -111,8 +111,7 @@ impl Proxy {
     /// # Cancel safety
     ///
     /// Dropping the future closes the connection it was using. What a backend's own limit was charged is given back if
-    /// no backend can have seen the request, and stays charged otherwise. Dropped while a store that has to be waited for
-    /// is asked to charge it, the charge may stay: nobody learns whether it was made.
+    /// no backend can have seen the request, and stays charged otherwise.
     pub async fn forward(&self, outbound: Outbound<'_>) -> Result<Forwarded, ForwardError> {
         self.forward_noting(outbound, &Reached::default()).await
     }

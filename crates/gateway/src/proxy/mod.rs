@@ -38,5 +38,5 @@ pub use backend::{
 pub use error::{ForwardError, ProxyError};
 pub use forward::{Forwarded, Outbound, Proxy};
 pub use health::HealthWatch;
-pub use quota::{BackendCharges, BackendQuota, QuotaFuture};
+pub use quota::{BackendQuota, QuotaFuture};
 pub use target::{HttpTarget, InvalidTarget, Target};

@@ -62,8 +62,3 @@ impl BackendMetrics {
 pub(super) fn up_gauge(name: &Arc<str>) -> Gauge {
     metrics::gauge!(UP, "backend" => name.clone())
 }
-
-/// Counts a charge that could not be given back, with the other settlements that were lost.
-pub(super) fn give_back_lost() {
-    metrics::counter!("rate_limit_settlements_lost_total").increment(1);
-}

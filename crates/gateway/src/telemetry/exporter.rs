@@ -64,7 +64,9 @@ fn describe() {
             "rate_limit_overflow_total",
             "Charges that shared an overflow bucket, because max_buckets were in use.",
         ),
-        ("rate_limit_settlements_lost_total", "Charges that could not be given back."),
+        ("rate_limit_store_errors_total", "Calls that the limit store could not answer, by what went wrong."),
+        ("rate_limit_fail_open_total", "Requests that passed unmetered while the limit store was out."),
+        ("rate_limit_settlements_lost_total", "Buckets that could not be given back to."),
         ("http_requests_total", "Requests answered on the data plane."),
         (
             "backend_requests_total",

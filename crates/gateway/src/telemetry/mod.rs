@@ -8,14 +8,18 @@
 
 mod exporter;
 mod routes;
+mod store;
 
 use std::time::Duration;
 
 use http::{Method, StatusCode};
 use metrics::{Counter, Gauge, Histogram, counter, gauge, histogram};
 
-pub use self::exporter::{Exporter, ExporterError};
 use self::routes::RouteMetrics;
+pub use self::{
+    exporter::{Exporter, ExporterError},
+    store::StoreMetrics,
+};
 use crate::dimension::Dimension;
 
 /// How a decision came out.
@@ -46,8 +50,6 @@ pub struct Telemetry {
     decisions: [[Counter; 3]; 7],
     /// What the fair queue tells.
     pub queue: QueueMetrics,
-    /// Time of a decision in the store.
-    pub store_seconds: Histogram,
     buckets: Gauge,
     overflow: Counter,
     routes: Vec<RouteMetrics>,
@@ -117,10 +119,7 @@ impl Telemetry {
         reasons: impl IntoIterator<Item = &'static str>,
         routes: impl IntoIterator<Item = &'a str>,
     ) -> Self {
-        gauge!("rate_limit_store_up", "store" => "memory").set(1.0);
         gauge!("fairlane_build_info", "version" => env!("CARGO_PKG_VERSION")).set(1.0);
-        // Counted where it happens; here it appears before it does.
-        counter!("rate_limit_settlements_lost_total").increment(0);
         Self {
             decisions: Dimension::ALL.map(|dimension| {
                 Verdict::ALL.map(|verdict| {
@@ -133,7 +132,6 @@ impl Telemetry {
                 })
             }),
             queue: QueueMetrics::new(tenant_dimension, reasons),
-            store_seconds: histogram!("rate_limit_store_seconds", "store" => "memory"),
             buckets: gauge!("rate_limit_buckets"),
             overflow: counter!("rate_limit_overflow_total"),
             routes: routes.into_iter().chain([UNKNOWN_ROUTE]).map(RouteMetrics::new).collect(),

@@ -1,0 +1,134 @@
+//! Gives back to a store that has to be waited for, off everybody's path.
+
+use std::{fmt, future::Future, pin::Pin, sync::Arc};
+
+use fairlane_limiter::{Decision, StoreError};
+use futures_util::{StreamExt as _, stream::FuturesUnordered};
+use metrics::Counter;
+use smallvec::SmallVec;
+use tokio::{
+    runtime,
+    sync::mpsc::{self, error::TrySendError},
+};
+use tokio_util::task::{TaskTracker, task_tracker::TaskTrackerToken};
+
+use super::{RemoteStore, driver::Handle};
+use crate::limits::{Charges, USUAL_CHARGES};
+
+/// Settlements that wait for their turn, at the most: what a store of usual speed settles in a tenth of a second or so.
+const QUEUED: usize = 8_192;
+/// Settlements under way at once.
+const AT_ONCE: usize = 64;
+
+/// A decision under way, with the charges it is about.
+pub(super) type Asking = Pin<Box<dyn Future<Output = (Charges, Result<Decision, StoreError>)> + Send>>;
+
+/// Where a store's settlements are left.
+///
+/// A dropped permit can wait for nothing, so it leaves what it gives back in a bounded queue, which one task works off.
+/// What finds no room, or what the store does not take, is counted: a bucket that misses it stands lower than it should,
+/// and refills.
+pub(super) struct Settler {
+    queue: mpsc::Sender<Work>,
+    outstanding: TaskTracker,
+    lost: Counter,
+}
+
+/// One thing to be settled.
+struct Work {
+    what: What,
+    /// The gates of those who wait for the buckets.
+    scheduler: Option<Handle>,
+    _outstanding: TaskTrackerToken,
+}
+
+enum What {
+    /// Boxed: there is room for thousands of these.
+    GiveBack(Box<Charges>),
+    /// Nobody waits for this decision any more. If it is a grant, it is given back.
+    Late(Asking),
+}
+
+impl Settler {
+    /// Starts the task; must be called on a Tokio runtime. Losses are counted in `lost`, by the bucket.
+    pub(super) fn spawn(store: Arc<dyn RemoteStore>, lost: Counter) -> Self {
+        let (queue, work) = mpsc::channel(QUEUED);
+        drop(runtime::Handle::current().spawn(work_off(work, store, lost.clone())));
+        Self { queue, outstanding: TaskTracker::new(), lost }
+    }
+
+    /// Gives charges back.
+    pub(super) fn give_back(&self, charges: Charges, scheduler: Option<Handle>) {
+        self.leave(What::GiveBack(Box::new(charges)), scheduler);
+    }
+
+    /// Sees a decision to its end that nobody waits for, and gives back what it grants.
+    pub(super) fn finish(&self, asking: Asking, scheduler: Option<Handle>) {
+        self.leave(What::Late(asking), scheduler);
+    }
+
+    /// Waits until nothing is outstanding.
+    pub(super) async fn settled(&self) {
+        self.outstanding.close();
+        self.outstanding.wait().await;
+    }
+
+    fn leave(&self, what: What, scheduler: Option<Handle>) {
+        let work = Work { what, scheduler, _outstanding: self.outstanding.token() };
+        match self.queue.try_send(work) {
+            Ok(()) => {}
+            Err(TrySendError::Full(work) | TrySendError::Closed(work)) => self.lost.increment(work.buckets()),
+        }
+    }
+}
+
+impl fmt::Debug for Settler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Settler").field("outstanding", &self.outstanding.len()).finish_non_exhaustive()
+    }
+}
+
+/// Ends when the settler is gone and everything it left has been settled.
+async fn work_off(mut queue: mpsc::Receiver<Work>, store: Arc<dyn RemoteStore>, lost: Counter) {
+    let mut running = FuturesUnordered::new();
+    loop {
+        tokio::select! {
+            Some(work) = queue.recv(), if running.len() < AT_ONCE => running.push(work.run(&*store, &lost)),
+            Some(()) = running.next() => {}
+            else => return,
+        }
+    }
+}
+
+impl Work {
+    /// How many buckets it is about; of a decision whose outcome nobody knows, one.
+    fn buckets(&self) -> u64 {
+        match &self.what {
+            What::GiveBack(charges) => charges.as_slice().len() as u64,
+            What::Late(_) => 1,
+        }
+    }
+
+    async fn run(self, store: &dyn RemoteStore, lost: &Counter) {
+        let charges = match self.what {
+            What::GiveBack(charges) => *charges,
+            What::Late(asking) => match asking.await {
+                (charges, Ok(Decision::Granted(_))) => charges,
+                // Nothing was taken; or nobody knows, which is the store's to make up for, and has been counted.
+                _ => return,
+            },
+        };
+        let settlements: SmallVec<[_; USUAL_CHARGES]> = charges.reversed().collect();
+        match store.settle(&settlements).await {
+            Ok(balances) => {
+                if let Some(scheduler) = &self.scheduler {
+                    scheduler.returned(&charges, &balances);
+                }
+            }
+            Err(error) => {
+                lost.increment(settlements.len() as u64);
+                tracing::debug!(error = &error as &dyn std::error::Error, "not given back");
+            }
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! What admission asks of a store that lives outside this process.
+
+use std::{fmt, future::Future, pin::Pin};
+
+use fairlane_limiter::{Balances, Charge, Decision, Settlement, StoreError};
+
+/// An answer of a [`RemoteStore`] to come.
+pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
+
+/// A store of buckets that has to be waited for, and may be out of reach.
+///
+/// The calls promise what those of [`fairlane_limiter::Store`] do, and two things more:
+///
+/// - **Every call ends in time**, by itself and whatever happens to the server: admission sets no deadline of its own.
+/// - **A settlement is applied once or not at all**: admission never repeats a call.
+///
+/// It is called through a pointer, so that any store can be put in; beside a round trip that costs nothing.
+pub trait RemoteStore: fmt::Debug + Send + Sync {
+    /// What it is called in metrics: a word such as `redis`.
+    fn name(&self) -> &'static str;
+
+    /// Whether it is known to answer: false before the first contact and during an outage.
+    ///
+    /// While it is false no request joins a lane. Decisions are still asked for, and have to fail at once then.
+    fn is_up(&self) -> bool;
+
+    /// See [`Store::take`](fairlane_limiter::Store::take).
+    fn take<'a>(&'a self, charges: &'a [Charge]) -> StoreFuture<'a, Decision>;
+
+    /// See [`Store::peek`](fairlane_limiter::Store::peek).
+    fn peek<'a>(&'a self, charges: &'a [Charge]) -> StoreFuture<'a, Decision>;
+
+    /// See [`Store::settle`](fairlane_limiter::Store::settle).
+    fn settle<'a>(&'a self, settlements: &'a [Settlement]) -> StoreFuture<'a, Balances>;
+
+    /// Grants so far that came too late for the call that asked for them, and that the store could not take back. A store
+    /// whose calls cannot outlive their callers has none.
+    fn lost(&self) -> u64 {
+        0
+    }
+}
+
+/// What becomes of a request that the store cannot decide on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Outage {
+    /// It is refused with 503: nothing passes unmetered.
+    #[default]
+    FailClosed,
+    /// It passes without being charged, which is counted and logged.
+    FailOpen,
+}

@@ -1,0 +1,184 @@
+//! A store that has to be waited for, and does exactly what a test tells it.
+
+#![allow(dead_code, reason = "each test program uses a part of it")]
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use fairlane_gateway::{
+    admission::{RemoteStore, StoreFuture},
+    clock::TokioClock,
+    limits::Charges,
+};
+use fairlane_limiter::{Balances, Charge, Decision, MemoryLimits, MemoryStore, Settlement, StoreError};
+use parking_lot::Mutex;
+
+/// What becomes of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// It is answered when so much time has passed, from the buckets as they are then.
+    After(Duration),
+    /// It fails at once, and does nothing.
+    Fails,
+    /// It does what it is asked, but no answer comes: it fails when so much time has passed.
+    TimesOut(Duration),
+}
+
+/// Buckets far away. They are in memory, on Tokio's clock.
+#[derive(Debug)]
+pub(crate) struct Far {
+    buckets: MemoryStore<TokioClock>,
+    up: AtomicBool,
+    takes: Mutex<Fate>,
+    peeks: Mutex<Fate>,
+    settlements: Mutex<Fate>,
+    calls: [AtomicUsize; 3],
+    under_way: AtomicUsize,
+    most_under_way: AtomicUsize,
+    lost: AtomicU64,
+}
+
+impl Far {
+    /// One that answers everything at the next opportunity.
+    pub(crate) fn new() -> Arc<Self> {
+        let soon = || Mutex::new(Fate::After(Duration::ZERO));
+        Arc::new(Self {
+            buckets: MemoryStore::new(MemoryLimits::default(), TokioClock::start()),
+            up: AtomicBool::new(true),
+            takes: soon(),
+            peeks: soon(),
+            settlements: soon(),
+            calls: Default::default(),
+            under_way: AtomicUsize::new(0),
+            most_under_way: AtomicUsize::new(0),
+            lost: AtomicU64::new(0),
+        })
+    }
+
+    /// What becomes of decisions that begin from here on.
+    pub(crate) fn takes(&self, fate: Fate) {
+        *self.takes.lock() = fate;
+    }
+
+    /// What becomes of looks.
+    pub(crate) fn peeks(&self, fate: Fate) {
+        *self.peeks.lock() = fate;
+    }
+
+    /// What becomes of settlements.
+    pub(crate) fn settlements(&self, fate: Fate) {
+        *self.settlements.lock() = fate;
+    }
+
+    /// Everything fails, and the store knows it; or it is over.
+    pub(crate) fn outage(&self, out: bool) {
+        let fate = if out { Fate::Fails } else { Fate::After(Duration::ZERO) };
+        self.takes(fate);
+        self.peeks(fate);
+        self.settlements(fate);
+        self.up.store(!out, Ordering::SeqCst);
+    }
+
+    /// Whether it says that it answers.
+    pub(crate) fn up(&self, up: bool) {
+        self.up.store(up, Ordering::SeqCst);
+    }
+
+    /// It could not take back so many grants itself.
+    pub(crate) fn loses(&self, grants: u64) {
+        self.lost.fetch_add(grants, Ordering::SeqCst);
+    }
+
+    /// Decisions, looks and settlements that were asked for.
+    pub(crate) fn calls(&self) -> [usize; 3] {
+        self.calls.each_ref().map(|calls| calls.load(Ordering::SeqCst))
+    }
+
+    /// The most calls that were under way at once.
+    pub(crate) fn most_under_way(&self) -> usize {
+        self.most_under_way.load(Ordering::SeqCst)
+    }
+
+    /// What the bucket of the first charge holds.
+    pub(crate) fn left(&self, charges: &Charges) -> i64 {
+        match self.buckets.peek_now(charges.as_slice()) {
+            Decision::Granted(granted) => granted.balances().remaining(0).unwrap(),
+            Decision::Denied(denied) => denied.balances().remaining(0).unwrap(),
+            Decision::Impossible(_) => panic!("the charge does not fit"),
+        }
+    }
+
+    fn call<'a, T: Send + 'a>(
+        &'a self,
+        at: usize,
+        fates: &'a Mutex<Fate>,
+        act: impl FnOnce(&MemoryStore<TokioClock>) -> T + Send + 'a,
+    ) -> StoreFuture<'a, T> {
+        Box::pin(async move {
+            self.calls[at].fetch_add(1, Ordering::SeqCst);
+            let _under_way = UnderWay::of(self);
+            let fate = *fates.lock();
+            match fate {
+                Fate::After(wait) => {
+                    // Nothing that has to be waited for is there at the first look.
+                    tokio::task::yield_now().await;
+                    tokio::time::sleep(wait).await;
+                    Ok(act(&self.buckets))
+                }
+                Fate::Fails => Err(StoreError::Unavailable(None)),
+                Fate::TimesOut(wait) => {
+                    drop(act(&self.buckets));
+                    tokio::time::sleep(wait).await;
+                    Err(StoreError::Timeout)
+                }
+            }
+        })
+    }
+}
+
+struct UnderWay<'a>(&'a Far);
+
+impl<'a> UnderWay<'a> {
+    fn of(far: &'a Far) -> Self {
+        let now = far.under_way.fetch_add(1, Ordering::SeqCst) + 1;
+        far.most_under_way.fetch_max(now, Ordering::SeqCst);
+        Self(far)
+    }
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        self.0.under_way.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl RemoteStore for Far {
+    fn name(&self) -> &'static str {
+        "far"
+    }
+
+    fn is_up(&self) -> bool {
+        self.up.load(Ordering::SeqCst)
+    }
+
+    fn take<'a>(&'a self, charges: &'a [Charge]) -> StoreFuture<'a, Decision> {
+        self.call(0, &self.takes, |buckets| buckets.take_now(charges))
+    }
+
+    fn peek<'a>(&'a self, charges: &'a [Charge]) -> StoreFuture<'a, Decision> {
+        self.call(1, &self.peeks, |buckets| buckets.peek_now(charges))
+    }
+
+    fn settle<'a>(&'a self, settlements: &'a [Settlement]) -> StoreFuture<'a, Balances> {
+        self.call(2, &self.settlements, |buckets| buckets.settle_now(settlements))
+    }
+
+    fn lost(&self) -> u64 {
+        self.lost.load(Ordering::SeqCst)
+    }
+}

@@ -23,6 +23,8 @@ use parking_lot::Mutex;
 pub(crate) enum Fate {
     /// It is answered when so much time has passed, from the buckets as they are then.
     After(Duration),
+    /// It is done at once, and the answer takes so much time.
+    AnsweredAfter(Duration),
     /// It fails at once, and does nothing.
     Fails,
     /// It does what it is asked, but no answer comes: it fails when so much time has passed.
@@ -38,8 +40,8 @@ pub(crate) struct Far {
     peeks: Mutex<Fate>,
     settlements: Mutex<Fate>,
     calls: [AtomicUsize; 3],
-    under_way: AtomicUsize,
-    most_under_way: AtomicUsize,
+    under_way: [AtomicUsize; 3],
+    most_under_way: [AtomicUsize; 3],
     lost: AtomicU64,
 }
 
@@ -54,8 +56,8 @@ impl Far {
             peeks: soon(),
             settlements: soon(),
             calls: Default::default(),
-            under_way: AtomicUsize::new(0),
-            most_under_way: AtomicUsize::new(0),
+            under_way: Default::default(),
+            most_under_way: Default::default(),
             lost: AtomicU64::new(0),
         })
     }
@@ -99,9 +101,14 @@ impl Far {
         self.calls.each_ref().map(|calls| calls.load(Ordering::SeqCst))
     }
 
-    /// The most calls that were under way at once.
-    pub(crate) fn most_under_way(&self) -> usize {
-        self.most_under_way.load(Ordering::SeqCst)
+    /// The most decisions, looks and settlements that were under way at once since this was asked last.
+    pub(crate) fn most_under_way(&self) -> [usize; 3] {
+        self.most_under_way.each_ref().map(|most| most.swap(0, Ordering::SeqCst))
+    }
+
+    /// Takes from the buckets as another gateway would, past whoever is tested.
+    pub(crate) fn rob(&self, charges: &Charges) {
+        assert!(self.buckets.take_now(charges.as_slice()).is_granted(), "there is nothing to take");
     }
 
     /// What the bucket of the first charge holds.
@@ -121,14 +128,21 @@ impl Far {
     ) -> StoreFuture<'a, T> {
         Box::pin(async move {
             self.calls[at].fetch_add(1, Ordering::SeqCst);
-            let _under_way = UnderWay::of(self);
+            let _under_way = UnderWay::of(self, at);
             let fate = *fates.lock();
             match fate {
                 Fate::After(wait) => {
                     // Nothing that has to be waited for is there at the first look.
                     tokio::task::yield_now().await;
-                    tokio::time::sleep(wait).await;
+                    if !wait.is_zero() {
+                        tokio::time::sleep(wait).await;
+                    }
                     Ok(act(&self.buckets))
+                }
+                Fate::AnsweredAfter(wait) => {
+                    let answer = act(&self.buckets);
+                    tokio::time::sleep(wait).await;
+                    Ok(answer)
                 }
                 Fate::Fails => Err(StoreError::Unavailable(None)),
                 Fate::TimesOut(wait) => {
@@ -141,19 +155,19 @@ impl Far {
     }
 }
 
-struct UnderWay<'a>(&'a Far);
+struct UnderWay<'a>(&'a AtomicUsize);
 
 impl<'a> UnderWay<'a> {
-    fn of(far: &'a Far) -> Self {
-        let now = far.under_way.fetch_add(1, Ordering::SeqCst) + 1;
-        far.most_under_way.fetch_max(now, Ordering::SeqCst);
-        Self(far)
+    fn of(far: &'a Far, at: usize) -> Self {
+        let now = far.under_way[at].fetch_add(1, Ordering::SeqCst) + 1;
+        far.most_under_way[at].fetch_max(now, Ordering::SeqCst);
+        Self(&far.under_way[at])
     }
 }
 
 impl Drop for UnderWay<'_> {
     fn drop(&mut self) {
-        self.0.under_way.fetch_sub(1, Ordering::SeqCst);
+        self.0.fetch_sub(1, Ordering::SeqCst);
     }
 }
 

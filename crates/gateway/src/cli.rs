@@ -22,6 +22,8 @@ use tokio::{
 };
 use tracing_subscriber::filter::LevelFilter;
 
+use crate::connect::{self, Found};
+
 /// How the process ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
@@ -58,6 +60,9 @@ enum Command {
         file: ConfigFile,
         #[command(flatten)]
         listeners: Listeners,
+        /// Also connect to the store of the limits, and tell what it is
+        #[arg(long)]
+        connect: bool,
     },
     /// Print the JSON schema of the configuration
     Schema,
@@ -123,7 +128,7 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
     };
     match cli.command {
         Command::Serve { file, listeners } => serve(file.config.as_deref(), listeners.into()),
-        Command::Check { file, listeners } => check(file.given(), listeners.into()),
+        Command::Check { file, listeners, connect } => check(file.given(), listeners.into(), connect),
         Command::Schema => print(&format!("{:#}\n", fairlane_config::schema())),
         Command::Config { file, listeners } => match load(file.given(), listeners.into()) {
             Ok(config) => print(&config.effective_yaml()),
@@ -132,15 +137,29 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
     }
 }
 
-fn check(given: Option<&Path>, overrides: Overrides) -> Exit {
+fn check(given: Option<&Path>, overrides: Overrides, connect: bool) -> Exit {
     match load(given, overrides) {
         Ok(config) => {
             complain(config.warnings());
             let (file, warnings) = (config.file().display(), config.warnings().diagnostics().len());
-            print(&format!("{file}: good ({warnings} warnings)\n"))
+            let exit = print(&format!("{file}: good ({warnings} warnings)\n"));
+            if connect && exit == Exit::Done { try_store(&config) } else { exit }
         }
         Err(exit) => exit,
     }
+}
+
+/// Connects to the store of the limits. That it does not answer says nothing against the configuration.
+fn try_store(config: &Validated) -> Exit {
+    let runtime = match tokio::runtime::Runtime::new() {
+        Ok(runtime) => runtime,
+        Err(error) => return fail(&error),
+    };
+    let Found { report, warnings, problems } = runtime.block_on(connect::connect(config));
+    let exit = print(&report);
+    warnings.iter().for_each(|warning| say(format!("warning: {warning}")));
+    problems.iter().for_each(|problem| say(format!("error: {problem}")));
+    if problems.is_empty() { exit } else { Exit::Failed }
 }
 
 /// Why there is no configuration.

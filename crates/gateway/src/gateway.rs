@@ -135,6 +135,14 @@ impl Gateway {
             }
         };
         drop(serving);
+        // What was given back last is still on its way to the store.
+        let admission = &stack.parts().admission;
+        if tokio::time::timeout(LAST_WORDS, admission.settled()).await.is_err() {
+            tracing::warn!(
+                charges = admission.unsettled(),
+                "the limit store did not take back what was left"
+            );
+        }
         end.cancel();
         if let Some(mut admin) = admin
             && tokio::time::timeout(LAST_WORDS, &mut admin).await.is_err()

@@ -1,6 +1,7 @@
 //! The `fairlane` command.
 
 mod cli;
+mod connect;
 
 use std::process::ExitCode;
 

@@ -96,6 +96,15 @@ impl Limiter {
         }
     }
 
+    /// How much has been given back that has not arrived yet.
+    #[must_use]
+    pub fn unsettled(&self) -> usize {
+        match &self.kept {
+            Kept::Memory(_) => 0,
+            Kept::Remote(remote) => remote.settler().outstanding(),
+        }
+    }
+
     /// Why all requests with limits are refused at present, if they are: the store is out, and an outage refuses.
     #[must_use]
     pub fn refuses(&self) -> Option<String> {

@@ -11,6 +11,7 @@ mod hint;
 mod layer;
 mod limiter;
 mod permit;
+mod redis;
 mod refusals;
 mod remote;
 mod settling;
@@ -321,6 +322,12 @@ impl Admission {
     /// Waits until everything that permits gave back has arrived at the store, or is known to be lost.
     pub async fn settled(&self) {
         self.limiter.settled().await;
+    }
+
+    /// How much has been given back that has not arrived yet.
+    #[must_use]
+    pub fn unsettled(&self) -> usize {
+        self.limiter.unsettled()
     }
 
     /// The lanes, for the admin page; `None` where nothing is ever held.

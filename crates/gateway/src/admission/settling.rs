@@ -17,8 +17,8 @@ use crate::limits::{Charges, USUAL_CHARGES};
 
 /// Settlements that wait for their turn, at the most: what a store of usual speed settles in a tenth of a second or so.
 const QUEUED: usize = 8_192;
-/// Settlements under way at once.
-const AT_ONCE: usize = 64;
+/// Settlements under way at once; during an outage each of them may take seconds.
+const AT_ONCE: usize = 256;
 
 /// A decision under way, with the charges it is about.
 pub(super) type Asking = Pin<Box<dyn Future<Output = (Charges, Result<Decision, StoreError>)> + Send>>;
@@ -71,6 +71,10 @@ impl Settler {
     pub(super) async fn settled(&self) {
         self.outstanding.close();
         self.outstanding.wait().await;
+    }
+
+    pub(super) fn outstanding(&self) -> usize {
+        self.outstanding.len()
     }
 
     fn leave(&self, what: What, scheduler: Option<Handle>) {

@@ -3,13 +3,16 @@
 mod backends;
 mod identities;
 mod limits;
+mod store;
 
-use std::{collections::HashMap, num::NonZeroU32, sync::Arc, time::Duration};
+use std::{collections::HashMap, io, num::NonZeroU32, path::PathBuf, sync::Arc, time::Duration};
 
 use fairlane_config::{GatewayConfig, model};
 use fairlane_fair_queue::Limits;
 use fairlane_identity::{AddressSet, ClientPrefix, Directory, DirectoryError, Hasher, TrustedProxies};
-use fairlane_limiter::{MemoryLimits, MemoryStore, QuotaError};
+use fairlane_limiter::{QuotaError, redis::SettingsError};
+
+pub use self::store::redis_settings;
 
 use crate::{
     admission::{Admission, Edge, Limiter, QueueSettings},
@@ -82,6 +85,18 @@ pub enum AssembleError {
     /// The backends' client.
     #[error("the backends cannot be set up")]
     Proxy(#[from] ProxyError),
+    /// Redis is not described as the client wants it.
+    #[error("the Redis of the limits cannot be used")]
+    Redis(#[from] SettingsError),
+    /// The certificates that Redis is checked against.
+    #[error("the certificates in {} cannot be read", path.display())]
+    Certificates {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
     /// The system gives no random bytes for a hash key.
     #[error("the system gives no random bytes")]
     Random,
@@ -105,11 +120,7 @@ pub fn assemble(config: &GatewayConfig) -> Result<Parts, AssembleError> {
         fairlane_fair_queue::Reason::ALL.map(fairlane_fair_queue::Reason::as_str),
         routes.all().iter().map(|route| &*route.path),
     ));
-    let memory = MemoryLimits {
-        max_buckets: rate_limiting.max_buckets.get(),
-        max_pinned: limits::known_buckets(config),
-    };
-    let limiter = Arc::new(Limiter::new(MemoryStore::new(memory, clock), Arc::clone(&telemetry)));
+    let limiter = Arc::new(store::limiter(config, clock, Arc::clone(&telemetry))?);
 
     let directory = identities::directory(&config.api_keys, &hasher)?;
     let edge = Edge::new(Arc::clone(&limiter), limits::edge(config, &hasher, &limiter)?);

@@ -67,7 +67,7 @@ async fn it_is_bounded_in_what_waits_and_in_what_is_under_way() {
     let lost = house.metric(LOST);
     assert_eq!(lost, 10_000.0 - 8_192.0);
     house.limiter.settled().await;
-    assert_eq!(house.store.most_under_way()[2], 64);
+    assert_eq!(house.store.most_under_way()[2], 256);
     assert_eq!((house.store.calls()[2], house.metric(LOST)), (8_192, lost));
     assert_eq!(house.left(), 1_000_000 - 1_808);
 }

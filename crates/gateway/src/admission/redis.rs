@@ -1,0 +1,31 @@
+//! Redis as a remote store.
+
+use fairlane_limiter::{Balances, Charge, Decision, RedisStore, Settlement, Store};
+
+use super::{RemoteStore, StoreFuture};
+
+impl RemoteStore for RedisStore {
+    fn name(&self) -> &'static str {
+        "redis"
+    }
+
+    fn is_up(&self) -> bool {
+        Self::is_up(self)
+    }
+
+    fn take<'a>(&'a self, charges: &'a [Charge]) -> StoreFuture<'a, Decision> {
+        Box::pin(Store::take(self, charges))
+    }
+
+    fn peek<'a>(&'a self, charges: &'a [Charge]) -> StoreFuture<'a, Decision> {
+        Box::pin(Store::peek(self, charges))
+    }
+
+    fn settle<'a>(&'a self, settlements: &'a [Settlement]) -> StoreFuture<'a, Balances> {
+        Box::pin(Store::settle(self, settlements))
+    }
+
+    fn lost(&self) -> u64 {
+        self.stats().late_grants_lost
+    }
+}

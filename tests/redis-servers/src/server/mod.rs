@@ -97,6 +97,12 @@ impl Server {
         self.running(Process::id)
     }
 
+    /// Whether there is a process, paused or not.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        self.process().is_some()
+    }
+
     /// Kills it, as a crash would (SIGKILL).
     pub fn stop(&self) {
         self.process().take();

@@ -1,4 +1,8 @@
-use std::time::Duration;
+use std::{
+    io::{BufRead as _, BufReader},
+    process::{Command, Stdio},
+    time::Duration,
+};
 
 use fairlane_redis_servers::{Server, ServerOptions, redis::Value, wait};
 
@@ -86,6 +90,33 @@ async fn a_replica_follows_its_master() {
     replica.synced().await;
     assert_eq!(replica.query::<String>(&["GET", "key"]).await, "value");
     assert_eq!(replica.info("replication", "role").await.as_deref(), Some("slave"));
+}
+
+/// Set in the process that is to be killed.
+const TO_BE_KILLED: &str = "FAIRLANE_HARNESS_TO_BE_KILLED";
+
+/// A test process that is killed cannot clean up. It is this test once more that plays it.
+#[tokio::test]
+async fn servers_end_even_if_the_test_process_is_killed() {
+    if std::env::var_os(TO_BE_KILLED).is_some() {
+        let server = Server::start().await;
+        server.pause();
+        println!("\nserver {}", server.pid());
+        return std::future::pending().await;
+    }
+    let mut process = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "server::servers_end_even_if_the_test_process_is_killed", "--nocapture"])
+        .env(TO_BE_KILLED, "1")
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(process.stdout.take().unwrap()).lines();
+    let pid =
+        lines.map_while(Result::ok).find_map(|line| line.strip_prefix("server ")?.parse().ok()).unwrap();
+    assert!(runs(pid));
+    process.kill().unwrap();
+    process.wait().unwrap();
+    wait::until("the watchdog to bite", || async { (!runs(pid)).then_some(()) }).await;
 }
 
 /// Tests may break servers from tasks of their own.

@@ -96,6 +96,15 @@ impl Bucket {
         Self::of(grains, later(self.at, now), quota)
     }
 
+    /// A bucket that was stored elsewhere, as whole units and grains beyond them; `None` if no bucket can be so.
+    #[cfg(feature = "redis")]
+    pub(crate) fn restore(units: i64, grains: u64, at: Timestamp, quota: Quota) -> Option<Self> {
+        let content = i128::from(units) * GRAINS + i128::from(grains);
+        let possible =
+            grains < MICROS_PER_DAY && (-MAX_DEBT * GRAINS..=capacity_grains(quota)).contains(&content);
+        possible.then(|| Self::of(content, at, quota))
+    }
+
     /// Whether `cost` can be taken at the bucket's own time. Nothing can be taken from a debt, not even zero.
     #[must_use]
     #[inline]

@@ -123,6 +123,15 @@ impl Quota {
         Ok(Self { capacity: checked_capacity(capacity)?, ..self })
     }
 
+    /// The quota with these values; `None` if there is none.
+    #[cfg(feature = "redis")]
+    pub(crate) fn from_parts(capacity: u64, refill_per_day: u64) -> Option<Self> {
+        let capacity = checked_capacity(capacity).ok()?;
+        let refill_per_day =
+            NonZeroU64::new(refill_per_day).filter(|rate| rate.get() <= Self::MAX_REFILL_PER_DAY)?;
+        Some(Self { capacity, refill_per_day })
+    }
+
     /// The most the bucket holds, in units; at least 1.
     #[must_use]
     pub const fn capacity(self) -> u64 {

@@ -1,16 +1,44 @@
 //! Buckets in Redis, shared by a fleet.
 
+mod connection;
+mod core;
+mod failure;
 mod health;
 mod inspect;
+mod keys;
+mod late;
+mod plan;
+mod script;
+mod servers;
 mod settings;
+mod settle;
 mod url;
+mod voice;
 
+use std::sync::Arc;
+
+use tokio::runtime::Handle;
 use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
 
+use self::connection::board::Board;
+use self::connection::dial::{Dialer, Manners, Target};
+use self::connection::node::Node;
+use self::connection::sentinel::Sentinels;
+use self::connection::supervisor::Supervisor;
+use self::core::{Core, Numbers, TestClock};
 pub use self::health::{NodeHealth, RedisHealth};
 pub use self::inspect::{Inspection, NodeInspection};
+use self::keys::Keys;
+use self::late::Late;
+use self::plan::{Plan, Seen};
+use self::servers::Servers;
 pub use self::settings::{Address, Mode, Password, RedisSettings, SettingsError, Tls, Topology};
-use crate::{Balances, Charge, Decision, Settlement, Store, StoreError};
+use self::settle::Settling;
+use self::voice::Voice;
+use crate::decision::PerCharge;
+use crate::{Balances, Charge, Decision, Settlement, Store, StoreError, Timestamp};
 
 /// Counts of what a [`RedisStore`] did beside answering, for metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,62 +50,144 @@ pub struct RedisStats {
     pub late_grants_lost: u64,
 }
 
-/// Buckets in Redis.
-#[derive(Clone, Debug)]
+/// Buckets in Redis, shared with everybody who uses the same servers and the same key prefix.
+///
+/// Cheap to clone; all clones are one store. See the [module](self) for what it does in which fault.
+#[derive(Clone)]
 pub struct RedisStore {
-    health: watch::Receiver<RedisHealth>,
+    shared: Arc<Shared>,
+}
+
+/// What ends with the last clone.
+struct Shared {
+    core: Arc<Core>,
+    board: Arc<Board>,
+    /// Aborted when dropped.
+    _tasks: JoinSet<()>,
 }
 
 impl RedisStore {
-    /// A store on these servers. Connects in the background.
+    /// A store on these servers. Connects in the background: a server that cannot be reached is no error here, and calls
+    /// fail until it can be.
     ///
     /// # Errors
     ///
-    /// Settings that cannot be meant, or no Tokio runtime. Never a server that cannot be reached.
+    /// Settings that cannot be meant, or no Tokio runtime around.
     pub fn new(settings: RedisSettings) -> Result<Self, SettingsError> {
+        Self::build(&settings, TestClock::default())
+    }
+
+    /// A store that takes the time from a clock instead of the servers, for tests. Keys live an hour longer than
+    /// they would, since servers expire them by their own time.
+    ///
+    /// # Errors
+    ///
+    /// See [`new`](Self::new).
+    #[cfg(any(test, feature = "test-util"))]
+    pub fn with_clock(settings: RedisSettings, clock: crate::ManualClock) -> Result<Self, SettingsError> {
+        Self::build(&settings, TestClock::new(clock))
+    }
+
+    fn build(settings: &RedisSettings, clock: TestClock) -> Result<Self, SettingsError> {
         settings.check()?;
-        let (_, health) = watch::channel(RedisHealth::default());
-        Ok(Self { health })
+        let runtime = Handle::try_current().map_err(|_| SettingsError::NoRuntime)?;
+        let manners = Arc::new(Manners::new(settings)?);
+        let (board, origin) = (Arc::new(Board::new()), Instant::now());
+        let (node, target) = match &settings.topology {
+            Topology::Standalone { server } => {
+                (Node::new(server.to_string(), Arc::clone(&board), origin), Target::Fixed(server.clone()))
+            }
+            Topology::Sentinel { sentinels, master } => {
+                let named = Sentinels::new(sentinels, master, &manners).map_err(|_| SettingsError::Client)?;
+                (Node::new(master.clone(), Arc::clone(&board), origin), Target::Named(named))
+            }
+            Topology::Cluster { .. } => return Err(SettingsError::Client),
+        };
+        board.list(std::iter::once(&node), true);
+        let core = Arc::new(Core {
+            servers: Servers::One(Arc::clone(&node)),
+            keys: Keys::new(&settings.key_prefix),
+            timeout: settings.timeout,
+            settle_within: settings.settle_within,
+            settling: Settling::default(),
+            late: Late::default(),
+            voice: Arc::new(Voice::new()),
+            runtime,
+            numbers: Numbers::new(),
+            clock,
+        });
+        let mut tasks = JoinSet::new();
+        tasks.spawn(Supervisor::new(Arc::clone(&core), node, Dialer::new(manners, target), 0).run());
+        Ok(Self { shared: Arc::new(Shared { core, board, _tasks: tasks }) })
     }
 
     /// Whether every decision can be made now, as far as is known.
     #[must_use]
     pub fn is_up(&self) -> bool {
-        self.health.borrow().up
+        self.shared.board.is_up()
     }
 
     /// What is known of the servers, to be waited on for changes.
     #[must_use]
     pub fn health(&self) -> watch::Receiver<RedisHealth> {
-        self.health.clone()
+        self.shared.board.subscribe()
     }
 
     /// Counts for metrics.
     #[must_use]
     pub fn stats(&self) -> RedisStats {
-        RedisStats::default()
+        let late = &self.shared.core.late;
+        RedisStats { late_grants_returned: late.returned(), late_grants_lost: late.lost() }
     }
 
-    /// Asks the servers what they are.
+    /// Asks the servers what they are. A server that is reached but cannot serve is asked, too.
     ///
     /// # Errors
     ///
     /// A server could not be asked.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future changes nothing.
     pub async fn inspect(&self) -> Result<Inspection, StoreError> {
-        Err(StoreError::Unavailable(None))
+        Ok(self.shared.core.inspect().await?)
     }
 }
 
 impl Store for RedisStore {
-    async fn take(&self, _charges: &[Charge]) -> Result<Decision, StoreError> {
-        Err(StoreError::Unavailable(None))
+    async fn take(&self, charges: &[Charge]) -> Result<Decision, StoreError> {
+        match Plan::charges(charges) {
+            Err(impossible) => Ok(Decision::Impossible(impossible)),
+            Ok(plan) if charges.is_empty() => Ok(plan.judge(&nothing())),
+            Ok(plan) => self.shared.core.take(&plan).await,
+        }
     }
 
-    async fn peek(&self, _charges: &[Charge]) -> Result<Decision, StoreError> {
-        Err(StoreError::Unavailable(None))
+    async fn peek(&self, charges: &[Charge]) -> Result<Decision, StoreError> {
+        match Plan::charges(charges) {
+            Err(impossible) => Ok(Decision::Impossible(impossible)),
+            Ok(plan) if charges.is_empty() => Ok(plan.foresee(&nothing())),
+            Ok(plan) => self.shared.core.peek(&plan).await,
+        }
     }
 
-    async fn settle(&self, _settlements: &[Settlement]) -> Result<Balances, StoreError> {
-        Err(StoreError::Unavailable(None))
+    async fn settle(&self, settlements: &[Settlement]) -> Result<Balances, StoreError> {
+        let plan = Plan::settlements(settlements);
+        if settlements.is_empty() {
+            Ok(plan.settle(&nothing(), true))
+        } else {
+            self.shared.core.settle(&plan).await
+        }
+    }
+}
+
+/// What is seen when there is nothing to look at: whoever asks for nothing gets it without a server.
+fn nothing() -> Seen {
+    Seen { now: Timestamp::ZERO, buckets: PerCharge::new() }
+}
+
+impl std::fmt::Debug for RedisStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RedisStore").field("servers", &self.shared.core.servers).finish_non_exhaustive()
     }
 }

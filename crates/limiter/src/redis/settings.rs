@@ -159,6 +159,10 @@ impl Password {
     pub fn new(password: impl Into<String>) -> Self {
         Self(password.into())
     }
+
+    pub(super) fn reveal(&self) -> &str {
+        &self.0
+    }
 }
 
 impl Tls {

@@ -1,0 +1,107 @@
+//! Grants that come after their caller has given up.
+//!
+//! A request that was sent may be carried out whatever becomes of its caller. Its answer is waited for in the
+//! background, for a while, and what it took is given back.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use redis::Value;
+
+use super::connection::node::Sent;
+use super::core::Core;
+use super::plan::{Line, Plan};
+use super::script::{Request, Verdict};
+use super::voice::Kind;
+use crate::decision::PerCharge;
+
+/// Answers waited for at once. Each takes about a kilobyte.
+const MOST_AWAITED: usize = 1_024;
+
+/// How long an answer is waited for.
+const LATEST: Duration = Duration::from_secs(10);
+
+/// Counts answers that nobody waits for any more.
+#[derive(Debug, Default)]
+pub(super) struct Late {
+    awaited: AtomicUsize,
+    returned: AtomicU64,
+    lost: AtomicU64,
+}
+
+/// What became of a late answer.
+enum Outcome {
+    NothingTaken,
+    GivenBack,
+    Unknown,
+}
+
+impl Late {
+    pub(super) fn returned(&self) -> u64 {
+        self.returned.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn lost(&self) -> u64 {
+        self.lost.load(Ordering::Relaxed)
+    }
+
+    /// Waits for the answer in the background.
+    #[cold]
+    pub(super) fn adopt(core: &Arc<Core>, sent: Sent, request: &Request<'_>) {
+        let late = &core.late;
+        if late.awaited.fetch_add(1, Ordering::Relaxed) >= MOST_AWAITED {
+            late.awaited.fetch_sub(1, Ordering::Relaxed);
+            late.lose(core);
+            return;
+        }
+        let lines = PerCharge::<Line>::from_slice(request.lines);
+        let (asked, nonce, now) = (request.asked, request.nonce, request.now);
+        let core = Arc::clone(core);
+        core.clone().runtime.spawn(async move {
+            let request = Request { lines: &lines, asked, nonce, now };
+            let outcome = give_back_if_granted(&core, sent, &request).await;
+            core.late.awaited.fetch_sub(1, Ordering::Relaxed);
+            match outcome {
+                Outcome::NothingTaken => {}
+                Outcome::GivenBack => {
+                    core.late.returned.fetch_add(1, Ordering::Relaxed);
+                }
+                Outcome::Unknown => core.late.lose(&core),
+            }
+        });
+    }
+
+    fn lose(&self, core: &Core) {
+        self.lost.fetch_add(1, Ordering::Relaxed);
+        core.voice
+            .say(Kind::LateGrant, format_args!("an answer of Redis was lost, which may have been a grant"));
+    }
+}
+
+async fn give_back_if_granted(core: &Arc<Core>, sent: Sent, request: &Request<'_>) -> Outcome {
+    match tokio::time::timeout(LATEST, sent).await {
+        // An error of the server: it did nothing.
+        Ok(Ok(Value::ServerError(_))) => Outcome::NothingTaken,
+        Ok(Ok(value)) => match request.decode(&value) {
+            Ok(answer) if answer.verdict == Verdict::Granted => {
+                if core.give_back(request.lines).await {
+                    Outcome::GivenBack
+                } else {
+                    Outcome::Unknown
+                }
+            }
+            Ok(_) => Outcome::NothingTaken,
+            Err(_) => Outcome::Unknown,
+        },
+        Ok(Err(_)) | Err(_) => Outcome::Unknown,
+    }
+}
+
+impl Core {
+    /// Gives back what was taken. Whether that worked.
+    pub(super) async fn give_back(self: &Arc<Self>, lines: &[Line]) -> bool {
+        let lines = lines.iter().map(|line| Line { amount: -line.amount, ..*line }).collect();
+        self.settle(&Plan::lines(lines)).await.is_ok()
+    }
+}

@@ -1,0 +1,46 @@
+//! Stores on servers of a test's own.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use fairlane_limiter::redis::{Mode, RedisSettings, RedisStore};
+use fairlane_limiter::{BucketKey, Charge, Dimension, ManualClock, Quota, Timestamp};
+use fairlane_redis_servers::Server;
+
+/// Long enough for a busy machine.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(2);
+
+/// A prefix that no other store has.
+pub(crate) fn fresh_prefix() -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    format!("test{}", NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+pub(crate) fn settings(url: &str, mode: Mode) -> RedisSettings {
+    let mut settings = RedisSettings::parse(url, mode).unwrap();
+    settings.key_prefix = fresh_prefix();
+    settings.timeout = TIMEOUT;
+    settings
+}
+
+/// A store that tells the time by the server.
+pub(crate) fn store(server: &Server) -> RedisStore {
+    RedisStore::new(settings(&server.url(), Mode::Standalone)).unwrap()
+}
+
+/// A store that tells the time by a clock.
+pub(crate) fn store_at(server: &Server, clock: &ManualClock) -> RedisStore {
+    RedisStore::with_clock(settings(&server.url(), Mode::Standalone), clock.clone()).unwrap()
+}
+
+pub(crate) fn clock() -> ManualClock {
+    ManualClock::new(Timestamp::from_micros(1_700_000_000_000_000))
+}
+
+pub(crate) fn key(dimension: u8, digest: u128) -> BucketKey {
+    BucketKey::new(Dimension::new(dimension), digest)
+}
+
+pub(crate) fn charge(digest: u128, quota: Quota, cost: u64) -> Charge {
+    Charge::new(key(0, digest), quota, cost)
+}

@@ -1,0 +1,70 @@
+//! Sentinels make another server the master.
+
+use std::time::Duration;
+
+use fairlane_limiter::redis::Mode;
+use fairlane_redis_servers::{Sentinels, SentinelsOptions, Server};
+use tokio::time::Instant;
+
+use crate::{
+    load::Load,
+    support::{MARGIN, RECOVERY, recovered, store},
+};
+
+async fn trial(what: &str, sentinels: Sentinels, url: &str, break_master: impl FnOnce(&Server)) {
+    let store = store(url, Mode::Sentinel).await;
+    let load = Load::start(&store);
+    load.goes_on(100).await;
+    let old = sentinels.master().await;
+    let broke = Instant::now();
+    let promoted = sentinels.fail_over(break_master).await;
+    recovered(&store, what).await;
+    load.goes_on(200).await;
+    if old.is_running() {
+        // It still takes itself for the master, and takes writes, until the Sentinels have told it.
+        old.resume();
+        let calls = old.calls("evalsha").await;
+        load.goes_on(200).await;
+        let calls = old.calls("evalsha").await - calls;
+        assert!(calls < 20, "{what}: {calls} decisions asked of a master that is none any more");
+        old.synced().await;
+        load.goes_on(100).await;
+    }
+    let books = load.finish().await;
+    let (gap, doubles) = (books.longest_gap(), books.doubles(Some(broke)));
+    println!(
+        "{what}: another master after {promoted:?}, no answer for {gap:?}; {} grants, {} errors, {doubles} granted \
+         twice, slowest call {:?}",
+        books.grants, books.errors, books.slowest
+    );
+    assert!(gap < promoted + RECOVERY + MARGIN, "{what}: {gap:?} without an answer");
+}
+
+#[tokio::test]
+async fn a_killed_master() {
+    let sentinels = Sentinels::start().await;
+    let url = sentinels.url();
+    trial("Sentinels and a killed master", sentinels, &url, Server::stop).await;
+}
+
+/// With a password, and two replicas to choose from.
+#[tokio::test]
+async fn a_paused_master() {
+    let options =
+        SentinelsOptions::new().replicas(2).password("secret").down_after(Duration::from_millis(400));
+    let sentinels = Sentinels::start_with(options).await;
+    let url = sentinels.url().replace("://", "://:secret@");
+    trial("Sentinels and a paused master", sentinels, &url, Server::pause).await;
+}
+
+/// Sentinels may go, as long as one is there to ask.
+#[tokio::test]
+async fn sentinels_that_are_down() {
+    let sentinels = Sentinels::start().await;
+    for sentinel in &sentinels.sentinels()[..2] {
+        sentinel.pause();
+    }
+    let store = store(&sentinels.url(), Mode::Sentinel).await;
+    sentinels.master().await.command(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]).await;
+    recovered(&store, "one Sentinel of three").await;
+}

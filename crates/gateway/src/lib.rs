@@ -18,6 +18,7 @@ mod models;
 pub mod proxy;
 pub mod reached;
 pub mod request;
+mod rewake;
 pub mod stack;
 pub mod telemetry;
 mod trace;

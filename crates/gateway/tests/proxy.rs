@@ -14,6 +14,8 @@ mod far;
 mod forwarding;
 #[path = "proxy/health.rs"]
 mod health;
+#[path = "proxy/kept.rs"]
+mod kept;
 #[path = "proxy/quota.rs"]
 mod quota;
 #[path = "proxy/streams.rs"]

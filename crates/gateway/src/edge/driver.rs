@@ -18,10 +18,11 @@ use tokio_util::task::TaskTracker;
 
 use super::EdgeSettings;
 use super::io::{EdgeIo, Version};
-use super::rewake::Rewake;
+
 use super::service::EdgeService;
 use super::state::{ConnectionState, Stage};
 use crate::body::Body;
+use crate::rewake::Rewake;
 
 /// Streams of one HTTP/2 connection. A held request occupies one, so that a busy client needs many.
 const MAX_STREAMS: u32 = 256;
@@ -47,6 +48,9 @@ impl Protocols {
     pub(super) fn new(settings: &EdgeSettings, streams: TaskTracker) -> Self {
         let mut http1 = http1::Builder::new();
         http1
+            // hyper would look for the end of the connection during every request, into a second buffer as large as the
+            // one that the request still refers to. Whoever waits watches the socket itself, for less.
+            .half_close(true)
             .max_header_size(settings.max_header_bytes)
             .max_buf_size(HTTP1_BUFFER.max(settings.max_header_bytes));
         let mut http2 = http2::Builder::new(StreamTasks(streams));

@@ -38,7 +38,6 @@ mod io;
 mod listen;
 mod read_body;
 mod registry;
-mod rewake;
 mod serve;
 mod service;
 mod settings;

@@ -14,8 +14,9 @@ use http_body_util::BodyExt;
 use tokio::time::Instant;
 
 use super::answer_body::{AnswerBody, BodyError, Limits};
+use super::backend_body::BackendBody;
 use super::deadline::{Deadline, later};
-use super::endpoint::{BackendBody, Endpoint};
+use super::endpoint::Endpoint;
 use super::{ForwardError, Forwarded, Outbound, Timeouts, headers};
 use crate::answer::Dialect;
 use crate::body::BoxError;

@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::Uri;
+use http::{Request, Response, Uri};
 use http_body::{Body, Frame, SizeHint};
 use hyper_rustls::{ConfigBuilderExt, HttpsConnector, HttpsConnectorBuilder, MaybeHttpsStream};
 use hyper_util::client::legacy::Client;
@@ -19,14 +19,21 @@ use rustls::pki_types::pem::PemObject;
 use tokio::net::TcpStream;
 use tower::{Service, ServiceExt};
 
+use super::backend_body::BackendBody;
 use super::health::Health;
+use super::pool::Pool;
 use super::{HttpTarget, ProxyError, Reached};
 use crate::body::BoxError;
 
-/// The pooling client of one backend.
-pub(super) type BackendClient = Client<Connector, OutboundBody>;
+/// How one backend is reached.
+pub(super) enum BackendClient {
+    /// HTTP/1 in plain text: requests drive their connections themselves.
+    Plain(Arc<Pool>),
+    /// HTTPS, which may turn out to be HTTP/2, whose connections are shared and so need tasks of their own.
+    Negotiated(Box<Client<Connector, OutboundBody>>),
+}
 
-/// Idle connections kept per backend.
+/// Idle HTTPS connections kept per backend.
 const MAX_IDLE: usize = 1024;
 /// How long an idle connection is kept. A server that closes one just when a request is written to it turns that
 /// request into a 502, so this stays below what common servers allow: inference servers close after 5 s by
@@ -36,29 +43,58 @@ const IDLE_TLS: Duration = Duration::from_secs(50);
 /// A silent HTTP/2 connection is asked for a sign of life after this, and given up after as long again.
 const HTTP2_KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-pub(super) fn backend_client(
-    target: &HttpTarget,
-    tls: ClientConfig,
-    connect: Duration,
-    health: Arc<Health>,
-) -> BackendClient {
-    let mut http = HttpConnector::new();
-    http.enforce_http(false);
-    http.set_nodelay(true);
-    let https = HttpsConnectorBuilder::new()
-        .with_tls_config(tls)
-        .https_or_http()
-        .enable_all_versions()
-        .wrap_connector(http);
-    Client::builder(TokioExecutor::new())
-        .timer(TokioTimer::new())
-        .pool_timer(TokioTimer::new())
-        .pool_idle_timeout(if target.is_https() { IDLE_TLS } else { IDLE_PLAIN })
-        .pool_max_idle_per_host(MAX_IDLE)
-        .http2_keep_alive_interval(HTTP2_KEEP_ALIVE)
-        .http2_keep_alive_timeout(HTTP2_KEEP_ALIVE)
-        .http2_adaptive_window(true)
-        .build(Connector(Arc::new(Connecting { https, connect, health })))
+// === impl BackendClient ===
+
+impl BackendClient {
+    /// A client that makes each connection within `connect`.
+    pub(super) fn new(
+        target: &HttpTarget,
+        tls: ClientConfig,
+        connect: Duration,
+        health: Arc<Health>,
+    ) -> Self {
+        let mut http = HttpConnector::new();
+        http.enforce_http(false);
+        http.set_nodelay(true);
+        let https = HttpsConnectorBuilder::new()
+            .with_tls_config(tls)
+            .https_or_http()
+            .enable_all_versions()
+            .wrap_connector(http);
+        let connector = Connector(Arc::new(Connecting { https, connect, health }));
+        if !target.is_https() {
+            return Self::Plain(Pool::new(connector, target.root(), IDLE_PLAIN));
+        }
+        let client = Client::builder(TokioExecutor::new())
+            .timer(TokioTimer::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(IDLE_TLS)
+            .pool_max_idle_per_host(MAX_IDLE)
+            .http2_keep_alive_interval(HTTP2_KEEP_ALIVE)
+            .http2_keep_alive_timeout(HTTP2_KEEP_ALIVE)
+            .http2_adaptive_window(true)
+            .build(connector);
+        Self::Negotiated(Box::new(client))
+    }
+
+    /// Sends a request, whose address has scheme and host only where [`HttpTarget::uri`] gives them.
+    pub(super) async fn send(
+        &self,
+        request: Box<Request<OutboundBody>>,
+    ) -> Result<Response<BackendBody>, BoxError> {
+        match self {
+            Self::Plain(pool) => Ok(pool.send(request).await?.map(BackendBody::Plain)),
+            Self::Negotiated(client) => Ok(client.request(*request).await?.map(BackendBody::Negotiated)),
+        }
+    }
+
+    /// Closes connections that have been idle for too long.
+    pub(super) fn sweep(&self) {
+        // The other has a timer of its own.
+        if let Self::Plain(pool) = self {
+            pool.sweep();
+        }
+    }
 }
 
 /// What an `https` backend's certificate is checked against.
@@ -122,12 +158,13 @@ struct Connecting {
     health: Arc<Health>,
 }
 
-type Connection = MaybeHttpsStream<TokioIo<TcpStream>>;
+/// A connection before anything is said on it.
+pub(super) type Transport = MaybeHttpsStream<TokioIo<TcpStream>>;
 
 impl Service<Uri> for Connector {
-    type Response = Connection;
+    type Response = Transport;
     type Error = BoxError;
-    type Future = Pin<Box<dyn Future<Output = Result<Connection, BoxError>> + Send>>;
+    type Future = Pin<Box<dyn Future<Output = Result<Transport, BoxError>> + Send>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
         // Made ready within the future, under its time.

@@ -3,7 +3,6 @@
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use fairlane_identity::ModelRules;
@@ -11,10 +10,9 @@ use fairlane_limiter::Decision;
 use http::header::HOST;
 use http::uri::PathAndQuery;
 use http::{HeaderMap, Method, Request, Response, StatusCode};
-use http_body::{Body as HttpBody, Frame, SizeHint};
-use hyper::body::Incoming;
 
-use super::client::{BackendClient, OutboundBody, TrustedRoots, backend_client};
+use super::backend_body::BackendBody;
+use super::client::{BackendClient, OutboundBody, TrustedRoots};
 use super::health::Health;
 use super::telemetry::BackendMetrics;
 use super::{
@@ -37,7 +35,7 @@ pub(super) struct Endpoint {
 }
 
 enum Server {
-    Http { target: HttpTarget, client: Box<BackendClient> },
+    Http { target: HttpTarget, client: BackendClient },
     Echo(EchoSettings),
 }
 
@@ -50,10 +48,15 @@ pub(super) struct Attempt {
     pub(super) reached: Reached,
 }
 
-/// A body from either kind of backend.
-pub(super) enum BackendBody {
-    Http(Incoming),
-    Echo(Body),
+/// An attempt that is ready to go.
+enum Outgoing<'a> {
+    Http(&'a BackendClient, Box<Request<OutboundBody>>),
+    Echo(Pin<Box<dyn Future<Output = Response<Body>> + Send + 'a>>),
+}
+
+async fn echoed(settings: &EchoSettings, attempt: Attempt) -> Response<Body> {
+    attempt.reached.note();
+    echo::handle(settings, &attempt.method, attempt.path.path(), &attempt.body).await
 }
 
 // === impl Endpoint ===
@@ -69,7 +72,7 @@ impl Endpoint {
         let server = match target {
             Target::Http(target) => {
                 let tls = roots.config(target.is_https(), ca_file.as_deref().map(Path::new))?;
-                let client = Box::new(backend_client(&target, tls, timeouts.connect, Arc::clone(&health)));
+                let client = BackendClient::new(&target, tls, timeouts.connect, Arc::clone(&health));
                 Server::Http { target, client }
             }
             Target::Echo(settings) => Server::Echo(settings),
@@ -83,29 +86,38 @@ impl Endpoint {
     }
 
     /// Sends a request once. Dropping the future, or the body it answers with, closes the connection it used.
-    pub(super) async fn send(&self, attempt: Attempt) -> Result<Response<BackendBody>, BoxError> {
+    ///
+    /// What needs no waiting is done before the future is made, which so has little to carry.
+    pub(super) fn send(
+        &self,
+        attempt: Attempt,
+    ) -> impl Future<Output = Result<Response<BackendBody>, BoxError>> + Send {
+        let outgoing = self.outgoing(attempt);
+        async move {
+            let (client, request) = match outgoing? {
+                Outgoing::Http(client, request) => (client, request),
+                Outgoing::Echo(answering) => return Ok(answering.await.map(BackendBody::Echo)),
+            };
+            let response = client.send(request).await?;
+            if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+                return Err("the backend switched protocols unasked".into());
+            }
+            Ok(response)
+        }
+    }
+
+    fn outgoing(&self, attempt: Attempt) -> Result<Outgoing<'_>, BoxError> {
         let (target, client) = match &self.server {
             Server::Http { target, client } => (target, client),
-            Server::Echo(settings) => {
-                attempt.reached.note();
-                let answer =
-                    echo::handle(settings, &attempt.method, attempt.path.path(), &attempt.body).await;
-                return Ok(answer.map(BackendBody::Echo));
-            }
+            Server::Echo(settings) => return Ok(Outgoing::Echo(Box::pin(echoed(settings, attempt)))),
         };
         let uri = target.uri(&attempt.path)?;
-        let mut request = Request::new(OutboundBody::new(attempt.body, attempt.reached));
+        let mut request = Box::new(Request::new(OutboundBody::new(attempt.body, attempt.reached)));
         *request.method_mut() = attempt.method;
         *request.uri_mut() = uri;
         *request.headers_mut() = attempt.headers;
         self.sign(target, request.headers_mut());
-        match client.request(request).await {
-            Ok(response) if response.status() == StatusCode::SWITCHING_PROTOCOLS => {
-                Err("the backend switched protocols unasked".into())
-            }
-            Ok(response) => Ok(response.map(BackendBody::Http)),
-            Err(error) => Err(error.into()),
-        }
+        Ok(Outgoing::Http(client, request))
     }
 
     /// Charges the backend's own limit, if it has one; `None` if nothing was charged.
@@ -141,10 +153,17 @@ impl Endpoint {
         let Some(uri) = self.settings.path.as_ref().and_then(|path| target.uri(path).ok()) else {
             return true;
         };
-        let mut request = Request::new(OutboundBody::new(Bytes::new(), Reached::default()));
+        let mut request = Box::new(Request::new(OutboundBody::new(Bytes::new(), Reached::default())));
         *request.uri_mut() = uri;
         self.sign(target, request.headers_mut());
-        client.request(request).await.is_ok_and(|response| response.status().is_success())
+        client.send(request).await.is_ok_and(|response| response.status().is_success())
+    }
+
+    /// Closes connections that have been idle for too long.
+    pub(super) fn sweep(&self) {
+        if let Server::Http { client, .. } = &self.server {
+            client.sweep();
+        }
     }
 
     fn sign(&self, target: &HttpTarget, headers: &mut HeaderMap) {
@@ -154,37 +173,6 @@ impl Endpoint {
         }
         if let Some(credential) = &self.credential {
             headers.insert(credential.name.clone(), credential.value.clone());
-        }
-    }
-}
-
-// === impl BackendBody ===
-
-impl HttpBody for BackendBody {
-    type Data = Bytes;
-    type Error = BoxError;
-
-    fn poll_frame(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        match self.get_mut() {
-            Self::Http(body) => Pin::new(body).poll_frame(cx).map_err(Into::into),
-            Self::Echo(body) => Pin::new(body).poll_frame(cx),
-        }
-    }
-
-    fn is_end_stream(&self) -> bool {
-        match self {
-            Self::Http(body) => body.is_end_stream(),
-            Self::Echo(body) => body.is_end_stream(),
-        }
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        match self {
-            Self::Http(body) => body.size_hint(),
-            Self::Echo(body) => body.size_hint(),
         }
     }
 }

@@ -15,6 +15,8 @@ use super::telemetry::up_gauge;
 const FAILURES_TO_REST: u32 = 3;
 /// For how long.
 const REST: Duration = Duration::from_secs(5);
+/// How often idle connections are looked through.
+const SWEEP: Duration = Duration::from_secs(1);
 
 /// What is known about one backend's health. All of it is atomic: it is read on every request.
 pub(super) struct Health {
@@ -150,8 +152,19 @@ impl HealthWatch {
             if endpoint.settings.path.is_some() {
                 checks.spawn(watch(Arc::clone(endpoint)));
             }
+            checks.spawn(sweep(Arc::clone(endpoint)));
         }
         Self { _checks: checks }
+    }
+}
+
+/// Closes what a backend's connections have become when nobody uses them.
+async fn sweep(endpoint: Arc<Endpoint>) {
+    let mut ticks = interval(SWEEP);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        endpoint.sweep();
     }
 }
 

@@ -16,6 +16,7 @@
 mod answer_body;
 mod answering;
 mod backend;
+mod backend_body;
 mod candidates;
 mod choice;
 mod client;
@@ -25,6 +26,7 @@ mod error;
 mod forward;
 mod headers;
 mod health;
+mod pool;
 mod quota;
 mod taken;
 mod target;

@@ -94,29 +94,45 @@ impl HttpTarget {
         self.scheme == Scheme::HTTPS
     }
 
-    /// The full address of a request's path at this server.
+    /// What a request for a path is addressed to here: the path in plain text, with scheme and host before it where the
+    /// connection may turn out to be HTTP/2.
     ///
     /// A base path that ends in `/v1` and a path that starts with it share that segment, so that both
     /// `https://host` and the `https://host/v1` that client libraries are given lead to the same place.
     pub(super) fn uri(&self, path: &PathAndQuery) -> Result<Uri, http::Error> {
-        let path = if self.base_path.is_empty() {
-            path.clone()
-        } else {
-            let tail = path.as_str();
-            let tail = match tail.strip_prefix("/v1") {
-                Some(rest) if rest.starts_with('/') && self.base_path.ends_with("/v1") => rest,
-                _ => tail,
-            };
-            let mut joined = bytes::BytesMut::with_capacity(self.base_path.len() + tail.len());
-            joined.extend_from_slice(self.base_path.as_bytes());
-            joined.extend_from_slice(tail.as_bytes());
-            PathAndQuery::from_maybe_shared(joined.freeze())?
+        let path = self.path(path)?;
+        if !self.is_https() {
+            return Ok(path.into());
+        }
+        Ok(self.absolute(path)?)
+    }
+
+    /// Where connections go.
+    pub(super) fn root(&self) -> Uri {
+        self.absolute(PathAndQuery::from_static("/")).unwrap_or_default()
+    }
+
+    fn path(&self, path: &PathAndQuery) -> Result<PathAndQuery, http::Error> {
+        if self.base_path.is_empty() {
+            return Ok(path.clone());
+        }
+        let tail = path.as_str();
+        let tail = match tail.strip_prefix("/v1") {
+            Some(rest) if rest.starts_with('/') && self.base_path.ends_with("/v1") => rest,
+            _ => tail,
         };
+        let mut joined = bytes::BytesMut::with_capacity(self.base_path.len() + tail.len());
+        joined.extend_from_slice(self.base_path.as_bytes());
+        joined.extend_from_slice(tail.as_bytes());
+        Ok(PathAndQuery::from_maybe_shared(joined.freeze())?)
+    }
+
+    fn absolute(&self, path: PathAndQuery) -> Result<Uri, http::uri::InvalidUriParts> {
         let mut parts = http::uri::Parts::default();
         parts.scheme = Some(self.scheme.clone());
         parts.authority = Some(self.authority.clone());
         parts.path_and_query = Some(path);
-        Ok(Uri::from_parts(parts)?)
+        Uri::from_parts(parts)
     }
 }
 
@@ -130,8 +146,9 @@ mod tests {
 
     #[test]
     fn base_path_is_put_before_the_request_path() {
-        assert_eq!(joined("http://h:1", "/v1/models?x=1"), "http://h:1/v1/models?x=1");
-        assert_eq!(joined("http://h:1/", "/v1/models"), "http://h:1/v1/models");
+        assert_eq!(joined("http://h:1", "/v1/models?x=1"), "/v1/models?x=1");
+        assert_eq!(joined("http://h:1/", "/v1/models"), "/v1/models");
+        assert_eq!(joined("http://h:1/a", "/v1/models"), "/a/v1/models");
         assert_eq!(joined("https://h/a/b/", "/v1/models?x=1"), "https://h/a/b/v1/models?x=1");
     }
 

@@ -19,7 +19,7 @@ const TURNS: usize = 8;
 
 /// The waker that a future is polled with, and what became of it.
 #[derive(Debug)]
-pub(super) struct Rewake {
+pub(crate) struct Rewake {
     shared: Arc<Shared>,
     /// The same, as the future sees it.
     waker: Waker,
@@ -35,13 +35,19 @@ struct Shared {
 }
 
 impl Rewake {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let shared = Arc::new(Shared::default());
         Self { waker: Waker::from(Arc::clone(&shared)), shared, task: None }
     }
 
+    /// Forgets the task that was last polled with, and lets go of it. It will not be woken any more.
+    pub(crate) fn forget(&mut self) {
+        self.task = None;
+        *self.shared.task.lock() = None;
+    }
+
     /// Polls until the future is ready, or waits for somebody else.
-    pub(super) fn poll<F: Future>(
+    pub(crate) fn poll<F: Future>(
         &mut self,
         mut future: Pin<&mut F>,
         context: &mut Context<'_>,

@@ -13,6 +13,7 @@ use fairlane_config::{
     model::{Log, LogFormat, LogLevel},
 };
 use fairlane_gateway::{
+    edge::Workers,
     gateway::{Cut, Gateway},
     telemetry::Exporter,
 };
@@ -215,13 +216,17 @@ fn serve(given: Option<&Path>, overrides: Overrides) -> Exit {
     for warning in config.warnings().redacted() {
         tracing::warn!("{warning}");
     }
-    let runtime = match tokio::runtime::Runtime::new() {
-        Ok(runtime) => runtime,
+    let started = tokio::runtime::Runtime::new().and_then(|runtime| {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        Ok((runtime, Workers::start(cores)?))
+    });
+    let (runtime, workers) = match started {
+        Ok(started) => started,
         Err(error) => return fail(&error),
     };
     let served = runtime.block_on(async {
         let exporter = Exporter::install().map_err(|error| fail(&error))?;
-        let gateway = Gateway::bind(&config, exporter).map_err(|error| fail(&error))?;
+        let gateway = Gateway::bind(&config, exporter).map_err(|error| fail(&error))?.served_by(workers);
         let mut signals = Signals::listen().map_err(|error| fail(&error))?;
         announce(&gateway);
         let (stop, stopped) = oneshot::channel::<()>();

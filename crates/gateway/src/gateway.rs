@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     admin::{Admin, AdminState},
     assemble::{AssembleError, assemble, edge_settings},
-    edge::{self, Activity, EdgeSettings},
+    edge::{self, Activity, EdgeSettings, Workers},
     stack::Stack,
     telemetry::Exporter,
 };
@@ -82,6 +82,13 @@ impl Gateway {
             activity,
             drain_timeout: config.server.drain_timeout,
         })
+    }
+
+    /// Serves requests on threads of their own, rather than on the runtime that [`serve`](Self::serve) is called on.
+    #[must_use]
+    pub fn served_by(mut self, workers: Workers) -> Self {
+        self.settings.workers = workers;
+        self
     }
 
     /// Where requests are taken.

@@ -17,7 +17,7 @@ pub use self::store::redis_settings;
 use crate::{
     admission::{Admission, Edge, Limiter, QueueSettings},
     clock::TokioClock,
-    edge::{EdgeSettings, EdgeTimeouts},
+    edge::{EdgeSettings, EdgeTimeouts, Workers},
     limits::{Charges, IdentityLimits},
     proxy::{InvalidCredential, InvalidTarget, Proxy, ProxyError},
     request::Routes,
@@ -173,6 +173,7 @@ pub fn edge_settings(config: &GatewayConfig) -> EdgeSettings {
         ipv6_prefix: server.ipv6_prefix.get(),
         // A proxy stands for many clients.
         exempt: Arc::new(move |address| proxies.contains(address)),
+        workers: Workers::default(),
     }
 }
 

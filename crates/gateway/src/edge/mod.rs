@@ -6,7 +6,7 @@
 //! request has gone. This module owns the accept loop and the bytes on both sides of hyper:
 //!
 //! ```text
-//! listen -> serve -> driver (one task a connection, one timer) -> hyper -> service (counts what is in flight)
+//! listen -> serve -> workers -> driver (one task a connection, one timer) -> hyper -> service (counts what is in flight)
 //!                       io (sniffs the version, follows HTTP/1 framing, sees stalled writes)
 //! ```
 //!
@@ -46,6 +46,7 @@ mod state;
 #[cfg(test)]
 mod tests;
 mod vet;
+mod workers;
 
 pub use self::activity::Activity;
 pub use self::connection::Connection;
@@ -54,3 +55,4 @@ pub use self::read_body::{BodyError, Pace, read_body};
 pub use self::serve::serve;
 pub use self::settings::{EdgeSettings, EdgeTimeouts};
 pub use self::vet::{Malformed, vet};
+pub use self::workers::Workers;

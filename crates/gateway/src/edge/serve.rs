@@ -21,6 +21,7 @@ use super::listen::Acceptor;
 use super::registry::Registry;
 use super::socket::TcpIo;
 use super::state::ConnectionState;
+use super::workers::Seat;
 use crate::body::Body;
 
 /// Serves HTTP/1 and HTTP/2 (with prior knowledge) on `listener` until `drain` is cancelled, then until every
@@ -39,7 +40,8 @@ use crate::body::Body;
 ///
 /// # Cancel safety
 ///
-/// Dropping the future closes the listener and every connection at once, and with them every handler.
+/// Dropping the future closes the listener at once, and every connection, with its handlers, as soon as its worker gets to
+/// it.
 pub async fn serve<S>(
     listener: TcpListener,
     settings: EdgeSettings,
@@ -67,7 +69,7 @@ pub async fn serve<S>(
             biased;
             () = &mut drained => break,
             Some(ended) = edge.open.join_next() => report(ended),
-            (socket, peer) = acceptor.accept(&listener), if has_room => edge.start(socket, peer),
+            (socket, peer) = acceptor.accept(&listener), if has_room => edge.take(socket, peer),
         }
     }
     edge.registry.drain();
@@ -98,7 +100,15 @@ where
         self.open.len() < self.settings.max_connections
     }
 
-    fn start(&mut self, socket: TcpStream, peer: SocketAddr) {
+    fn take(&mut self, socket: TcpStream, peer: SocketAddr) {
+        let seat = self.settings.workers.seat();
+        // An error is one of this connection, which is closed by it.
+        if let Ok(socket) = socket.into_std().and_then(|socket| seated(socket, &seat)) {
+            self.start(socket, peer, seat);
+        }
+    }
+
+    fn start(&mut self, socket: TcpStream, peer: SocketAddr, seat: Seat) {
         let Some(place) = self.registry.admit(peer.ip(), &self.settings) else { return };
         let Ok(io) = TcpIo::new(socket) else { return };
         let state =
@@ -106,18 +116,25 @@ where
         place.occupy(&state);
         let protocols = Arc::clone(&self.protocols);
         let service = self.service.clone();
-        self.open.spawn(async move {
+        let runtime = seat.runtime().clone();
+        let serving = async move {
             protocols.drive(io, state, service).await;
-            drop(place);
-        });
+            drop((place, seat));
+        };
+        self.open.spawn_on(serving, &runtime);
     }
 
     /// Takes the connections which the system has accepted for us: closing the listener would reset them.
     fn take_the_queued(&mut self, listener: TcpListener) {
         let Ok(listener) = listener.into_std() else { return };
         while self.has_room() {
-            match listener.accept().and_then(into_tokio) {
-                Ok((socket, peer)) => self.start(socket, peer),
+            let seat = self.settings.workers.seat();
+            let accepted = listener.accept().and_then(|(socket, peer)| {
+                socket.set_nonblocking(true)?;
+                Ok((seated(socket, &seat)?, peer))
+            });
+            match accepted {
+                Ok((socket, peer)) => self.start(socket, peer, seat),
                 // Mostly that none is left.
                 Err(_) => return,
             }
@@ -125,9 +142,10 @@ where
     }
 }
 
-fn into_tokio((socket, peer): (std::net::TcpStream, SocketAddr)) -> io::Result<(TcpStream, SocketAddr)> {
-    socket.set_nonblocking(true)?;
-    Ok((TcpStream::from_std(socket)?, peer))
+/// A socket belongs to the runtime it is made on.
+fn seated(socket: std::net::TcpStream, seat: &Seat) -> io::Result<TcpStream> {
+    let _entered = seat.runtime().enter();
+    TcpStream::from_std(socket)
 }
 
 fn report(ended: Result<(), JoinError>) {

@@ -5,6 +5,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::Workers;
+
 /// Bounds of the wire edge.
 #[derive(Clone)]
 pub struct EdgeSettings {
@@ -24,6 +26,8 @@ pub struct EdgeSettings {
     /// Whether a peer's address is free of the bound per client, as a trusted proxy is: its connections carry
     /// many clients.
     pub exempt: Arc<dyn Fn(IpAddr) -> bool + Send + Sync>,
+    /// Where connections are served.
+    pub workers: Workers,
 }
 
 /// How long a client may take for what is due from it.
@@ -60,6 +64,7 @@ impl Default for EdgeSettings {
             ipv4_prefix: 32,
             ipv6_prefix: 64,
             exempt: Arc::new(|_| false),
+            workers: Workers::default(),
         }
     }
 }
@@ -74,6 +79,7 @@ impl fmt::Debug for EdgeSettings {
             .field("timeouts", &self.timeouts)
             .field("ipv4_prefix", &self.ipv4_prefix)
             .field("ipv6_prefix", &self.ipv6_prefix)
+            .field("workers", &self.workers)
             .finish_non_exhaustive()
     }
 }

@@ -8,6 +8,7 @@ mod framing;
 mod gone;
 mod http2;
 mod timers;
+mod workers;
 
 use std::convert::Infallible;
 use std::net::{Ipv4Addr, SocketAddr};

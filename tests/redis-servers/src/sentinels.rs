@@ -118,8 +118,9 @@ impl Sentinels {
         until("most sentinels to agree on a master", || async {
             let mut votes = HashMap::new();
             for sentinel in &self.sentinels {
-                let master = self.master_by(sentinel).await?;
-                *votes.entry(master).or_insert(0) += 1;
+                if let Some(master) = self.master_by(sentinel).await {
+                    *votes.entry(master).or_insert(0) += 1;
+                }
             }
             let (elected, _) = votes.into_iter().find(|(_, votes)| *votes > SENTINELS / 2)?;
             Some(&self.servers[elected])

@@ -20,7 +20,7 @@ const CALLS: u64 = 40;
 /// Each call names a bucket of a size of its own, so that an answer to another would show.
 #[tokio::test]
 async fn a_late_answer_reaches_nobody_else() {
-    let Setup { proxy, store, .. } = Setup::new().await;
+    let Setup { proxy, store, server: _server } = Setup::new().await;
     for round in 0..3 {
         proxy.set(Fault::Hold);
         let mut late = JoinSet::new();
@@ -73,7 +73,7 @@ async fn late_grants_are_given_back() {
 /// A caller that leaves takes nothing with it.
 #[tokio::test]
 async fn grants_of_callers_that_left_are_given_back() {
-    let Setup { proxy, store, .. } = Setup::new().await;
+    let Setup { proxy, store, server: _server } = Setup::new().await;
     let charge = bucket(fresh(), 1_000, 1);
     assert!(take(&store, charge).await.is_granted());
     let sent = || proxy.received("EVALSHA") + proxy.received("EVAL");
@@ -100,7 +100,7 @@ async fn grants_of_callers_that_left_are_given_back() {
 /// Denials that come late took nothing, so nothing goes back.
 #[tokio::test]
 async fn late_denials_give_nothing_back() {
-    let Setup { proxy, store, .. } = Setup::new().await;
+    let Setup { proxy, store, server: _server } = Setup::new().await;
     let charge = bucket(fresh(), 10, 4);
     for _ in 0..2 {
         assert!(take(&store, charge).await.is_granted());

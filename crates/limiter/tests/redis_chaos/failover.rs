@@ -65,6 +65,6 @@ async fn sentinels_that_are_down() {
         sentinel.pause();
     }
     let store = store(&sentinels.url(), Mode::Sentinel).await;
-    sentinels.master().await.command(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]).await;
+    sentinels.servers()[0].command(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]).await;
     recovered(&store, "one Sentinel of three").await;
 }

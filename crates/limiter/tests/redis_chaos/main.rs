@@ -17,5 +17,7 @@ mod load;
 mod logs;
 mod scripts;
 mod servers;
+mod settlements;
+mod storm;
 mod support;
 mod trial;

@@ -6,7 +6,7 @@ use fairlane_limiter::RedisStore;
 use fairlane_redis_servers::{
     Server, ServerOptions,
     redis::{Client, cmd},
-    wait::until,
+    wait::{pass, until},
 };
 
 use crate::{
@@ -140,11 +140,73 @@ async fn a_password_that_no_longer_fits() {
     assert!(!format!("{store:?}").contains("first"), "passwords are not shown");
 }
 
-/// A server that closes idle connections refuses nobody.
+/// The server answers whatever does not write, so that it looks healthy.
 #[tokio::test]
-async fn idle_connections_that_are_closed() {
+async fn a_server_that_holds_writes() {
+    let server = Server::start().await;
+    let store = standalone(&server.url()).await;
+    let charge = bucket(fresh(), ROOM, 1);
+    assert!(take(&store, charge).await.is_granted());
+    server.command(&["CLIENT", "PAUSE", "60000", "WRITE"]).await;
+    let outage = call(&store, charge, "writes that are held").await;
+    assert_eq!(outage.granted, 0);
+    server.command(&["CLIENT", "UNPAUSE"]).await;
+    recovered(&store, "writes that are let go").await;
+    settled(&store, charge, 1, None, "writes that were held").await;
+}
+
+/// A server that closes connections on which nothing happens for a second refuses nobody.
+#[tokio::test]
+async fn idle_connections_are_closed() {
+    let server = Server::start_with(ServerOptions::new().line("timeout 1")).await;
+    let store = standalone(&server.url()).await;
+    for _ in 0..2 {
+        pass(Duration::from_millis(2_200)).await;
+        let taken = take(&store, bucket(fresh(), 1, 1)).await;
+        assert!(taken.is_granted(), "after a while without calls: {taken:?}");
+    }
+}
+
+/// All connections are closed by the server.
+#[tokio::test]
+async fn connections_are_killed() {
     let server = Server::start().await;
     let store = standalone(&server.url()).await;
     server.command(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]).await;
-    recovered(&store, "closed connections").await;
+    recovered(&store, "killed connections").await;
+}
+
+/// Somebody has written to the store's own keys.
+#[tokio::test]
+async fn buckets_that_are_no_buckets() {
+    let server = Server::start().await;
+    let store = standalone(&server.url()).await;
+    let charge = bucket(fresh(), 10, 1);
+    assert!(take(&store, charge).await.is_granted());
+    let digest = format!("{:032x}", charge.key.digest());
+    let names: Vec<String> = server.query(&["KEYS", &format!("*{digest}*")]).await;
+    let [name] = names.as_slice() else { panic!("{names:?}") };
+    for (what, value) in [
+        ("text", b"seven".to_vec()),
+        ("nothing", Vec::new()),
+        ("no numbers", vec![0xff; 40]),
+        ("infinities", f64::INFINITY.to_le_bytes().repeat(5)),
+        ("fractions", 0.5_f64.to_le_bytes().repeat(5)),
+        ("too much", 1e15_f64.to_le_bytes().repeat(5)),
+        ("too long", vec![0; 48]),
+    ] {
+        let mut set = cmd("SET");
+        set.arg(name).arg(&value);
+        let mut connection =
+            Client::open(server.url()).unwrap().get_multiplexed_async_connection().await.unwrap();
+        set.query_async::<()>(&mut connection).await.unwrap();
+        for _ in 0..20 {
+            let taken = take(&store, charge).await;
+            assert!(!taken.is_granted(), "{what}: {taken:?}");
+            taken.assert_in_time(what);
+        }
+    }
+    server.command(&["DEL", name]).await;
+    recovered(&store, "a bucket again").await;
+    assert_eq!(remaining(&store, charge).await, 10);
 }

@@ -144,7 +144,11 @@ impl Gateway {
         drop(serving);
         // What was given back last is still on its way to the store.
         let admission = &stack.parts().admission;
-        if tokio::time::timeout(LAST_WORDS, admission.settled()).await.is_err() {
+        let settled = async {
+            all_gone(&activity).await;
+            admission.settled().await;
+        };
+        if tokio::time::timeout(LAST_WORDS, settled).await.is_err() {
             tracing::warn!(
                 charges = admission.unsettled(),
                 "the limit store did not take back what was left"
@@ -159,6 +163,16 @@ impl Gateway {
         upkeep.abort();
         cut
     }
+}
+
+/// Waits for those who were cut: each gives back what it was charged when it goes, which takes a moment.
+async fn all_gone(activity: &Activity) {
+    let mut ticks = tokio::time::interval(Duration::from_millis(1));
+    while activity.requests() > 0 {
+        ticks.tick().await;
+    }
+    // The last one may be going at this moment.
+    ticks.tick().await;
 }
 
 /// Keeps the metrics' memory small and their gauges fresh.

@@ -37,9 +37,9 @@ impl BackendCharges {
         charges
     }
 
-    /// One call to the store. Nobody waits for a backend's bucket, so there is no gate to be told.
+    /// One call to the store.
     async fn take_all(&self, charges: &Charges) -> Result<Option<Decision>, StoreError> {
-        match self.limiter.take(charges, None).await {
+        match self.limiter.take(charges).await {
             Ok(decision) => Ok(Some(decision)),
             Err(Undecided::Unmetered) => Ok(None),
             Err(Undecided::Refused(error)) => Err(error),
@@ -57,6 +57,7 @@ impl BackendQuota for BackendCharges {
         Box::pin(async move { self.take_all(&charges).await })
     }
 
+    // Nobody waits for a backend's bucket, so there is no gate to be told.
     fn give_back(&self, tokens: u64) {
         if self.tokens.is_empty() {
             self.limiter.give_back(&self.requests, None);

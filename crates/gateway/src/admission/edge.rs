@@ -34,7 +34,7 @@ pub struct Passed {
 pub enum Passing {
     /// It is known.
     Decided(Result<Passed, Box<Refused>>),
-    /// The store is asked as soon as this is polled. Dropped after that, the charges may stay.
+    /// The store is asked as soon as this is polled.
     Asking(Pin<Box<dyn Future<Output = Result<Passed, Box<Refused>>> + Send>>),
 }
 
@@ -59,7 +59,7 @@ impl Edge {
         }
         let limiter = Arc::clone(&self.limiter);
         Passing::Asking(Box::pin(async move {
-            match limiter.take_for_good(&charges).await {
+            match limiter.take(&charges).await {
                 Ok(decision) => passed(&charges, decision),
                 Err(Undecided::Unmetered) => Ok(Passed { bypass: false, quota: None }),
                 Err(Undecided::Refused(_)) => {

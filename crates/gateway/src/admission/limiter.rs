@@ -159,28 +159,11 @@ impl Limiter {
     ///
     /// # Cancel safety
     ///
-    /// Dropped before it is ready, it takes nothing in the end: a grant that comes later is given back, and the gates of
-    /// `scheduler` are told.
-    pub(super) async fn take(
-        &self,
-        charges: &Charges,
-        scheduler: Option<&Handle>,
-    ) -> Result<Decision, Undecided> {
+    /// Dropped before it is ready, it takes nothing in the end: the store gives back what it takes after that.
+    pub(super) async fn take(&self, charges: &Charges) -> Result<Decision, Undecided> {
         match &self.kept {
             Kept::Memory(store) => Ok(self.gauges.timed(store, charges.as_slice())),
-            Kept::Remote(remote) => remote.take(charges, scheduler).await,
-        }
-    }
-
-    /// Takes all charges or none, for good: nobody gives them back, also if the request is dropped meanwhile.
-    ///
-    /// # Errors
-    ///
-    /// The store could not decide.
-    pub(super) async fn take_for_good(&self, charges: &Charges) -> Result<Decision, Undecided> {
-        match &self.kept {
-            Kept::Memory(store) => Ok(self.gauges.timed(store, charges.as_slice())),
-            Kept::Remote(remote) => remote.take_for_good(charges).await,
+            Kept::Remote(remote) => remote.take(charges).await,
         }
     }
 

@@ -181,7 +181,7 @@ impl Admission {
 
     /// Asks a store that has to be waited for.
     async fn ask(self: Arc<Self>, ask: Box<Ask>) -> Admitting {
-        let asked = self.limiter.take(&ask.charges, self.returns.scheduler.as_ref()).await;
+        let asked = self.limiter.take(&ask.charges).await;
         let begun = match asked {
             Ok(decision) => self.decided(*ask, decision),
             Err(undecided) => Begun::Decided(self.undecided(&ask, &undecided, None)),
@@ -219,7 +219,7 @@ impl Admission {
             Turn::Attempt => match self.limiter.take_now(ask.charges.as_slice()) {
                 Some(decision) => Step::Now(self.attempted(ask, held, since, Ok(decision))),
                 None => Step::Later(Box::pin(async move {
-                    let asked = self.limiter.take(&ask.charges, self.returns.scheduler.as_ref()).await;
+                    let asked = self.limiter.take(&ask.charges).await;
                     self.attempted(ask, held, since, asked)
                 })),
             },

@@ -1,14 +1,10 @@
-//! A store that has to be waited for, as the limiter uses it: what its errors mean, and what becomes of a decision that
-//! nobody waits for any more.
+//! A store that has to be waited for, as the limiter uses it, and what its errors mean.
 
 use std::{
-    future::Future,
-    pin::Pin,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
-    task::{Context, Poll, ready},
     time::Duration,
 };
 
@@ -18,9 +14,8 @@ use tokio::time::Instant;
 
 use super::{
     Outage, RemoteStore,
-    driver::Handle,
     limiter::{Gauges, Undecided},
-    settling::{Asking, Settler},
+    settling::Settler,
 };
 use crate::limits::Charges;
 
@@ -70,14 +65,15 @@ impl Remote {
         &self.settler
     }
 
-    /// Takes all charges or none; a grant that comes when nobody waits for it any more is given back.
-    pub(super) fn take<'a>(&'a self, charges: &Charges, scheduler: Option<&'a Handle>) -> Taking<'a> {
-        Taking { remote: self, scheduler, asking: Some(self.ask(charges.clone())) }
-    }
-
-    /// The same for charges that are kept whatever becomes of the request.
-    pub(super) async fn take_for_good(&self, charges: &Charges) -> Result<Decision, Undecided> {
-        let (_, decided) = self.ask(charges.clone()).await;
+    /// Takes all charges or none.
+    pub(super) async fn take(&self, charges: &Charges) -> Result<Decision, Undecided> {
+        let before = Instant::now();
+        let decided = self.store.take(charges.as_slice()).await;
+        self.gauges.store.seconds.record(before.elapsed());
+        match &decided {
+            Ok(decision) => self.gauges.decided(charges.as_slice(), decision),
+            Err(error) => self.gauges.store.failed(error),
+        }
         self.judge(decided)
     }
 
@@ -94,20 +90,6 @@ impl Remote {
             self.gauges.store.failed(error);
         }
         looked
-    }
-
-    fn ask(&self, charges: Charges) -> Asking {
-        let (store, gauges) = (Arc::clone(&self.store), Arc::clone(&self.gauges));
-        Box::pin(async move {
-            let before = Instant::now();
-            let decided = store.take(charges.as_slice()).await;
-            gauges.store.seconds.record(before.elapsed());
-            match &decided {
-                Ok(decision) => gauges.decided(charges.as_slice(), decision),
-                Err(error) => gauges.store.failed(error),
-            }
-            (charges, decided)
-        })
     }
 
     /// What an error means: the one place where a request may pass that nobody has decided on.
@@ -139,34 +121,5 @@ impl Remote {
             error = error as &dyn std::error::Error,
             "the limit store is out, and requests pass unmetered (outage: fail_open)"
         );
-    }
-}
-
-/// A decision under way. Dropped before it is made, it is made all the same, and given back if it is a grant.
-#[must_use = "a decision that nobody waits for is given back"]
-pub(super) struct Taking<'a> {
-    remote: &'a Remote,
-    scheduler: Option<&'a Handle>,
-    /// `None` once it is decided.
-    asking: Option<Asking>,
-}
-
-impl Future for Taking<'_> {
-    type Output = Result<Decision, Undecided>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        // A future that is polled after its end stays silent.
-        let Some(asking) = &mut self.asking else { return Poll::Pending };
-        let (_, decided) = ready!(asking.as_mut().poll(cx));
-        self.asking = None;
-        Poll::Ready(self.remote.judge(decided))
-    }
-}
-
-impl Drop for Taking<'_> {
-    fn drop(&mut self) {
-        if let Some(asking) = self.asking.take() {
-            self.remote.settler.finish(asking, self.scheduler.cloned());
-        }
     }
 }

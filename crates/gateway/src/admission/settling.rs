@@ -1,8 +1,7 @@
 //! Gives back to a store that has to be waited for, off everybody's path.
 
-use std::{fmt, future::Future, pin::Pin, sync::Arc};
+use std::{fmt, sync::Arc};
 
-use fairlane_limiter::{Decision, StoreError};
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use metrics::Counter;
 use smallvec::SmallVec;
@@ -20,9 +19,6 @@ const QUEUED: usize = 8_192;
 /// Settlements under way at once; during an outage each of them may take seconds.
 const AT_ONCE: usize = 256;
 
-/// A decision under way, with the charges it is about.
-pub(super) type Asking = Pin<Box<dyn Future<Output = (Charges, Result<Decision, StoreError>)> + Send>>;
-
 /// Where a store's settlements are left.
 ///
 /// A dropped permit can wait for nothing, so it leaves what it gives back in a bounded queue, which one task works off.
@@ -34,19 +30,13 @@ pub(super) struct Settler {
     lost: Counter,
 }
 
-/// One thing to be settled.
+/// What one request gives back.
 struct Work {
-    what: What,
+    /// Boxed: there is room for thousands of these.
+    charges: Box<Charges>,
     /// The gates of those who wait for the buckets.
     scheduler: Option<Handle>,
     _outstanding: TaskTrackerToken,
-}
-
-enum What {
-    /// Boxed: there is room for thousands of these.
-    GiveBack(Box<Charges>),
-    /// Nobody waits for this decision any more. If it is a grant, it is given back.
-    Late(Asking),
 }
 
 impl Settler {
@@ -57,14 +47,16 @@ impl Settler {
         Self { queue, outstanding: TaskTracker::new(), lost }
     }
 
-    /// Gives charges back.
+    /// Gives charges back, and tells the gates of those who wait for the buckets.
     pub(super) fn give_back(&self, charges: Charges, scheduler: Option<Handle>) {
-        self.leave(What::GiveBack(Box::new(charges)), scheduler);
-    }
-
-    /// Sees a decision to its end that nobody waits for, and gives back what it grants.
-    pub(super) fn finish(&self, asking: Asking, scheduler: Option<Handle>) {
-        self.leave(What::Late(asking), scheduler);
+        let charges = Box::new(charges);
+        let work = Work { charges, scheduler, _outstanding: self.outstanding.token() };
+        match self.queue.try_send(work) {
+            Ok(()) => {}
+            Err(TrySendError::Full(work) | TrySendError::Closed(work)) => {
+                self.lost.increment(work.charges.as_slice().len() as u64);
+            }
+        }
     }
 
     /// Waits until nothing is outstanding.
@@ -75,14 +67,6 @@ impl Settler {
 
     pub(super) fn outstanding(&self) -> usize {
         self.outstanding.len()
-    }
-
-    fn leave(&self, what: What, scheduler: Option<Handle>) {
-        let work = Work { what, scheduler, _outstanding: self.outstanding.token() };
-        match self.queue.try_send(work) {
-            Ok(()) => {}
-            Err(TrySendError::Full(work) | TrySendError::Closed(work)) => self.lost.increment(work.buckets()),
-        }
     }
 }
 
@@ -105,28 +89,13 @@ async fn work_off(mut queue: mpsc::Receiver<Work>, store: Arc<dyn RemoteStore>, 
 }
 
 impl Work {
-    /// How many buckets it is about; of a decision whose outcome nobody knows, one.
-    fn buckets(&self) -> u64 {
-        match &self.what {
-            What::GiveBack(charges) => charges.as_slice().len() as u64,
-            What::Late(_) => 1,
-        }
-    }
-
     async fn run(self, store: &dyn RemoteStore, lost: &Counter) {
-        let charges = match self.what {
-            What::GiveBack(charges) => *charges,
-            What::Late(asking) => match asking.await {
-                (charges, Ok(Decision::Granted(_))) => charges,
-                // Nothing was taken; or nobody knows, which is the store's to make up for, and has been counted.
-                _ => return,
-            },
-        };
+        let charges = &self.charges;
         let settlements: SmallVec<[_; USUAL_CHARGES]> = charges.reversed().collect();
         match store.settle(&settlements).await {
             Ok(balances) => {
                 if let Some(scheduler) = &self.scheduler {
-                    scheduler.returned(&charges, &balances);
+                    scheduler.returned(charges, &balances);
                 }
             }
             Err(error) => {

@@ -9,10 +9,12 @@ pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>>
 
 /// A store of buckets that has to be waited for, and may be out of reach.
 ///
-/// The calls promise what those of [`fairlane_limiter::Store`] do, and two things more:
+/// The calls promise what those of [`fairlane_limiter::Store`] do, and more:
 ///
 /// - **Every call ends in time**, by itself and whatever happens to the server: admission sets no deadline of its own.
-/// - **A settlement is applied once or not at all**: admission never repeats a call.
+/// - **What nobody waits for any more is given back**: if a decision's future is dropped, or fails because no answer came
+///   in time, and the server grants it after that, the store gives the charges back.
+/// - **A settlement is applied once or not at all**, and admission leaves it to the store to try again.
 ///
 /// It is called through a pointer, so that any store can be put in; beside a round trip that costs nothing.
 pub trait RemoteStore: fmt::Debug + Send + Sync {
@@ -33,8 +35,7 @@ pub trait RemoteStore: fmt::Debug + Send + Sync {
     /// See [`Store::settle`](fairlane_limiter::Store::settle).
     fn settle<'a>(&'a self, settlements: &'a [Settlement]) -> StoreFuture<'a, Balances>;
 
-    /// Grants so far that came too late for the call that asked for them, and that the store could not take back. A store
-    /// whose calls cannot outlive their callers has none.
+    /// How many grants that nobody waited for any more could not be given back so far.
     fn lost(&self) -> u64 {
         0
     }

@@ -65,7 +65,10 @@ fn describe() {
             "Charges that shared an overflow bucket, because max_buckets were in use.",
         ),
         ("rate_limit_store_errors_total", "Calls that the limit store could not answer, by what went wrong."),
-        ("rate_limit_fail_open_total", "Requests that passed unmetered while the limit store was out."),
+        (
+            "rate_limit_fail_open_total",
+            "Decisions that were passed over, and requests let through, while the limit store was out.",
+        ),
         ("rate_limit_settlements_lost_total", "Buckets that could not be given back to."),
         ("http_requests_total", "Requests answered on the data plane."),
         (

@@ -8,7 +8,7 @@ use metrics::{Counter, Gauge, Histogram, counter, gauge, histogram};
 pub struct StoreMetrics {
     /// Time of a decision.
     pub seconds: Histogram,
-    /// Requests that passed unmetered during an outage.
+    /// Decisions that were passed over during an outage: up to three for each request that was let through.
     pub fail_open: Counter,
     /// Buckets that were not given back to.
     pub lost: Counter,

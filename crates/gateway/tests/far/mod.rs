@@ -43,6 +43,7 @@ pub(crate) struct Far {
     under_way: [AtomicUsize; 3],
     most_under_way: [AtomicUsize; 3],
     lost: AtomicU64,
+    taken_back: AtomicUsize,
 }
 
 impl Far {
@@ -59,6 +60,7 @@ impl Far {
             under_way: Default::default(),
             most_under_way: Default::default(),
             lost: AtomicU64::new(0),
+            taken_back: AtomicUsize::new(0),
         })
     }
 
@@ -104,6 +106,11 @@ impl Far {
     /// The most decisions, looks and settlements that were under way at once since this was asked last.
     pub(crate) fn most_under_way(&self) -> [usize; 3] {
         self.most_under_way.each_ref().map(|most| most.swap(0, Ordering::SeqCst))
+    }
+
+    /// Grants that nobody waited for, which it has given back itself as a store has to.
+    pub(crate) fn taken_back(&self) -> usize {
+        self.taken_back.load(Ordering::SeqCst)
     }
 
     /// Takes from the buckets as another gateway would, past whoever is tested.
@@ -171,6 +178,24 @@ impl Drop for UnderWay<'_> {
     }
 }
 
+/// A grant on its way: one that does not arrive is given back.
+struct Granted<'a> {
+    far: &'a Far,
+    charges: &'a [Charge],
+    granted: AtomicBool,
+}
+
+impl Drop for Granted<'_> {
+    fn drop(&mut self) {
+        if *self.granted.get_mut() {
+            self.far.taken_back.fetch_add(1, Ordering::SeqCst);
+            let amount = |charge: &Charge| i64::try_from(charge.cost).unwrap();
+            let back = |charge: &Charge| Settlement::new(charge.key, charge.quota, amount(charge));
+            drop(self.far.buckets.settle_now(&self.charges.iter().map(back).collect::<Vec<_>>()));
+        }
+    }
+}
+
 impl RemoteStore for Far {
     fn name(&self) -> &'static str {
         "far"
@@ -181,7 +206,17 @@ impl RemoteStore for Far {
     }
 
     fn take<'a>(&'a self, charges: &'a [Charge]) -> StoreFuture<'a, Decision> {
-        self.call(0, &self.takes, |buckets| buckets.take_now(charges))
+        Box::pin(async move {
+            let mut granted = Granted { far: self, charges, granted: AtomicBool::new(false) };
+            let decided = self.call(0, &self.takes, |buckets| {
+                let decision = buckets.take_now(charges);
+                granted.granted.store(decision.is_granted(), Ordering::SeqCst);
+                decision
+            });
+            let decided = decided.await?;
+            *granted.granted.get_mut() = false;
+            Ok(decided)
+        })
     }
 
     fn peek<'a>(&'a self, charges: &'a [Charge]) -> StoreFuture<'a, Decision> {

@@ -128,12 +128,13 @@ async fn a_store_that_has_to_be_waited_for_is_given_back_to_as_well() {
 #[tokio::test(start_paused = true)]
 async fn a_caller_that_leaves_while_the_store_is_asked_costs_the_backend_nothing() {
     let (store, limiter, charge) = far_limit(Outage::FailClosed);
-    store.takes(Fate::After(Duration::from_millis(20)));
+    store.takes(Fate::AnsweredAfter(Duration::from_millis(20)));
     let proxy = proxy([limited(echo("a"), &limiter, &charge)]);
     let asked = tokio::time::sleep(Duration::from_millis(10));
     drop_after(&proxy, post("{}"), &Reached::default(), asked).await;
+    assert_eq!((store.left(&charge), store.taken_back()), (1, 1));
     limiter.settled().await;
-    assert_eq!((store.left(&charge), store.calls()), (1, [1, 0, 1]));
+    assert_eq!((store.left(&charge), store.calls()), (1, [1, 0, 0]), "and not once more");
 }
 
 #[tokio::test]

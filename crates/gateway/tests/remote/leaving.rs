@@ -25,16 +25,17 @@ async fn before_the_store_is_asked() {
 #[tokio::test(start_paused = true)]
 async fn while_the_store_is_asked_for_the_first_time() {
     let house = House::new();
-    house.store.takes(Fate::After(SLOW));
+    house.store.takes(Fate::AnsweredAfter(SLOW));
     {
         let mut asked = pin!(house.admit(1));
         assert!(pending(asked.as_mut()).await);
         tokio::time::sleep(SLOW / 2).await;
         assert!(pending(asked.as_mut()).await);
-        assert_eq!(house.left(), 2);
+        assert_eq!(house.left(), 1);
     }
+    assert_eq!((house.left(), house.store.taken_back()), (2, 1), "the store has been told");
     house.limiter.settled().await;
-    assert_eq!((house.left(), house.store.calls()), (2, [1, 0, 1]), "granted, and given back");
+    assert_eq!((house.left(), house.store.calls()), (2, [1, 0, 0]), "and not twice");
 }
 
 #[tokio::test(start_paused = true)]
@@ -79,14 +80,14 @@ async fn while_its_attempt_is_under_way() {
     assert!(waiting.await.unwrap_err().is_cancelled());
     assert_eq!((house.held(), in_flight()), (0, 0), "its place is free at once");
 
-    // It comes back granted, and goes to who waits by then.
+    // What it was granted is there for the next.
     house.store.takes(Fate::After(Duration::ZERO));
     let start = Instant::now();
     let next = tokio::spawn(house.admit(2));
     next.await.unwrap().unwrap().keep_charges();
     assert!(start.elapsed() < INTERVAL, "{:?}: it did not wait for the next unit", start.elapsed());
     house.limiter.settled().await;
-    assert_eq!(house.store.calls()[2], 1);
+    assert_eq!((house.store.taken_back(), house.store.calls()[2]), (1, 0));
 }
 
 #[tokio::test(start_paused = true)]
@@ -114,14 +115,16 @@ async fn check_conservation(seed: u64) {
     let house = Arc::new(House::with(Some(queue), Outage::FailClosed, quota));
     let mut random = fastrand::Rng::with_seed(seed);
     let mut requests = tokio::task::JoinSet::new();
+    let fates = [Fate::After, Fate::AnsweredAfter];
     for request in 0..120 {
+        let (fate, settled) = (fates[random.usize(0..2)], fates[random.usize(0..2)]);
         let (begins, stays) = (random.u64(0..200), random.u64(0..40));
         let (answers, keeps, holds) = (random.u64(0..30), random.u8(0..4) == 0, random.u64(0..30));
         let house = Arc::clone(&house);
         requests.spawn(async move {
             tokio::time::sleep(Duration::from_millis(begins)).await;
-            house.store.takes(Fate::After(Duration::from_millis(answers)));
-            house.store.settlements(Fate::After(Duration::from_millis(answers)));
+            house.store.takes(fate(Duration::from_millis(answers)));
+            house.store.settlements(settled(Duration::from_millis(answers)));
             let admitted = tokio::time::timeout(Duration::from_millis(stays), house.admit(request % 7)).await;
             let Ok(Ok(permit)) = admitted else { return 0 };
             if keeps {

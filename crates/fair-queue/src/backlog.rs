@@ -11,11 +11,13 @@ use crate::window::Window;
 
 /// Weights are at most 2^20: with so many bits in front of the point no backlog per weight is below one.
 const POINT: u32 = 20;
+/// One group for what has no backlog, and one for each power of two that 64 bits of it can have per weight.
+pub(crate) const MAX_GROUPS: usize = 1 + 64 + POINT as usize;
 
 /// Lanes of similar backlog per weight.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Group {
-    size: u32,
+    size: u8,
     pub(crate) lanes: u64,
     pub(crate) weight: u64,
     /// Cost waiting.
@@ -33,9 +35,14 @@ pub(crate) struct Backlog {
     groups: Vec<Group>,
 }
 
-fn size(lane: &Lane) -> u32 {
-    let per_weight = (u128::from(lane.queued) << POINT) / u128::from(lane.weight.max(1));
-    per_weight.checked_ilog2().map_or(0, |log| log + 1)
+/// The number of binary digits of a lane's backlog per weight: its logarithm, without a division.
+fn size(lane: &Lane) -> u8 {
+    let Some(digits) = lane.queued.checked_ilog2() else { return 0 };
+    let weight = lane.weight.max(1);
+    let log = (digits + POINT).saturating_sub(weight.ilog2());
+    // The backlog, in parts of 2^log, is the weight or more if the quotient reaches 2^log.
+    let parts = if log < POINT { lane.queued << (POINT - log) } else { lane.queued >> (log - POINT) };
+    u8::try_from(if parts < u64::from(weight) { log } else { log + 1 }).unwrap_or(u8::MAX)
 }
 
 // === impl Group ===
@@ -67,34 +74,51 @@ impl Group {
 // === impl Backlog ===
 
 impl Backlog {
-    fn group(&mut self, size: u32) -> &mut Group {
+    /// Counts a lane in. Whatever of it is summed up here must not change until it is counted out.
+    pub(crate) fn count_in(&mut self, lane: &mut Lane, now: Timestamp) {
+        let size = size(lane);
         let at = self.groups.iter().position(|group| group.size == size).unwrap_or_else(|| {
             self.groups.push(Group { size, ..Group::default() });
             self.groups.len() - 1
         });
-        &mut self.groups[at]
-    }
-
-    /// Counts a lane in. Whatever of it is summed up here must not change until it is counted out.
-    pub(crate) fn count_in(&mut self, lane: &Lane, now: Timestamp) {
-        self.group(size(lane)).add(lane, now);
+        self.groups[at].add(lane, now);
+        // There is never more than one group for each size.
+        lane.group = u8::try_from(at).unwrap_or(u8::MAX);
     }
 
     pub(crate) fn count_out(&mut self, lane: &Lane, now: Timestamp) {
-        self.group(size(lane)).take_out(lane, now);
+        self.groups[usize::from(lane.group)].take_out(lane, now);
     }
 
     /// The groups that have lanes, with `own` left out.
     pub(crate) fn others(&self, own: Option<&Lane>, now: Timestamp) -> impl Iterator<Item = Group> {
-        let own = own.map(|lane| (size(lane), lane));
-        self.groups.iter().filter(|group| group.lanes > 0).map(move |group| {
+        let with_lanes = self.groups.iter().enumerate().filter(|(_, group)| group.lanes > 0);
+        with_lanes.map(move |(at, group)| {
             let mut group = *group;
-            if let Some((size, lane)) = own
-                && size == group.size
+            if let Some(lane) = own
+                && at == usize::from(lane.group)
             {
                 group.take_out(lane, now);
             }
             group
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_size_is_the_digits_of_the_quotient() {
+        for queued in [0, 1, 2, 3, 7, 8, 1000, (1 << 40) - 1, 1 << 40, u64::MAX] {
+            for weight in [1, 2, 3, 5, 100, 999_999, 1_000_000] {
+                let lane = Lane { queued, weight, ..Lane::default() };
+                let quotient = (u128::from(queued) << POINT) / u128::from(weight);
+                let digits = u128::BITS - quotient.leading_zeros();
+                assert_eq!(u32::from(size(&lane)), digits, "{queued} / {weight}");
+                assert!(usize::from(size(&lane)) < MAX_GROUPS);
+            }
+        }
     }
 }

@@ -8,23 +8,31 @@
 //! What arrives meanwhile depends on the wait itself, so the wait is the solution of `T = f(T)`. `f` is
 //! concave (a sum of lesser-ofs of lines and constants) and positive at zero, so there is one solution;
 //! from the right, where every lane gets all it can, Newton's steps fall towards it and never past it.
+//!
+//! Nothing here decides whose turn it is, so it is reckoned in floats: a tie need not be exact, and ranges need no
+//! care. The four operations and comparisons, which are all that is used, give the same bits on every machine.
+
+#![expect(
+    clippy::suboptimal_flops,
+    reason = "fused operations are calls into a library where the processor has none"
+)]
 
 use std::time::Duration;
 
 use crate::Timestamp;
+use crate::backlog::{Group, MAX_GROUPS};
 use crate::gate::{Gate, turn_cost};
 use crate::lane::Lane;
 use crate::mirror::{Mirror, Opening};
-use crate::virtual_time::{SCALE_BITS, scaled, steps};
+use crate::virtual_time::units;
+use crate::window::WINDOW;
 
 /// After so many admissions older ones count half.
 const MEMORY: u32 = 64;
 /// From so many on what is measured is better than what the refill promises.
 const ENOUGH: u32 = 8;
-/// A time per unit is told in 2^-24 nanoseconds: some buckets take in a unit in less than one.
-const TIME_BITS: u32 = 24;
-/// How far ahead in virtual time an estimate looks, in steps. Times all the weight of 2^32 lanes it fits.
-const FARTHEST: i128 = 1 << 73;
+/// As good as for ever, in nanoseconds.
+const NEVER: f64 = u64::MAX as f64;
 /// Newton's steps; three are enough in practice.
 const STEPS: usize = 8;
 
@@ -63,13 +71,13 @@ impl Spacing {
         *self = Self { last: self.last, ..Self::default() };
     }
 
-    /// Time per unit, in 2^-24 nanoseconds; zero if nothing is known.
-    fn per_unit(&self, mirror: &Mirror) -> u128 {
+    /// Nanoseconds per unit; zero if nothing is known.
+    fn per_unit(&self, mirror: &Mirror) -> f64 {
         let (time, units) = match mirror.refill() {
             Some((refill, period)) if self.samples < ENOUGH => (period, refill),
             _ => (self.time, self.units),
         };
-        (u128::from(time) << TIME_BITS).checked_div(u128::from(units)).unwrap_or(0)
+        if units == 0 { 0.0 } else { time as f64 / units as f64 }
     }
 }
 
@@ -84,6 +92,37 @@ pub(crate) struct Ask<'a> {
     pub(crate) cost: u64,
 }
 
+/// What a group of lanes may be served before this request: the lesser of what it will have and can get.
+#[derive(Clone, Copy, Default)]
+struct Share {
+    /// Units that wait.
+    waiting: f64,
+    /// Units that arrive in a nanosecond, in time to go first.
+    arriving: f64,
+    /// Units that its weight and its lag give it.
+    can_get: f64,
+}
+
+// === impl Share ===
+
+impl Share {
+    /// `turn` and `half_cost` as in [`until_served`].
+    fn of(group: &Group, gate: &Gate, turn: f64, half_cost: f64, now: Timestamp) -> Self {
+        let meanwhile = group.weight as f64 * turn;
+        // What arrives in the last half turn of its lane comes too late to go before this one.
+        let in_time = meanwhile - half_cost * group.lanes as f64;
+        // Whole units a window, rounded down: the lesser of two sums is at least the sum of the lesser ones, so
+        // what is reckoned by groups is rather too much already.
+        let arrivals =
+            if in_time > 0.0 { whole(group.arrivals.amount(now) as f64 * (in_time / meanwhile)) } else { 0 };
+        Self {
+            waiting: group.queued as f64,
+            arriving: arrivals as f64 / WINDOW,
+            can_get: (meanwhile + units(gate.lag_of_all(group.ready_weight, group.served))).max(0.0),
+        }
+    }
+}
+
 /// The wait of a request from now on.
 pub(crate) fn wait(gate: &Gate, ask: &Ask<'_>, now: Timestamp) -> Duration {
     let until_room = match gate.mirror.opening(ask.cost, now) {
@@ -91,43 +130,37 @@ pub(crate) fn wait(gate: &Gate, ask: &Ask<'_>, now: Timestamp) -> Duration {
         Opening::At(at) => at.nanos_since(now),
         Opening::Never => return Duration::from_nanos(u64::MAX),
     };
-    Duration::from_nanos(until_served(gate, ask, until_room, now))
+    Duration::from_nanos(whole(until_served(gate, ask, until_room as f64, now) + 0.5))
 }
 
-fn until_served(gate: &Gate, ask: &Ask<'_>, until_room: u64, now: Timestamp) -> u64 {
+/// In nanoseconds.
+fn until_served(gate: &Gate, ask: &Ask<'_>, until_room: f64, now: Timestamp) -> f64 {
     let per_unit = gate.spacing.per_unit(&gate.mirror);
     let turn = horizon(gate, ask);
-    let half_cost = steps(gate.last_cost()) / 2;
-    let virtual_now = gate.virtual_steps();
+    let half_cost = gate.last_cost() as f64 / 2.0;
 
-    // Of each group: what waits, what arrives in 2^32 ns, what it can get.
-    let shares = |visit: &mut dyn FnMut(u128, u64, u128)| {
-        for group in gate.backlog.others(ask.lane, now) {
-            let lag = virtual_now.wrapping_mul(i128::from(group.ready_weight)).wrapping_sub(group.served);
-            let meanwhile = i128::from(group.weight) * turn;
-            let can_get = unsigned(meanwhile + lag);
-            // What arrives in the last half turn of its lane comes too late to go before this one.
-            let in_time = unsigned(meanwhile - half_cost * i128::from(group.lanes));
-            let arriving = fraction(group.arrivals.amount(now), in_time, unsigned(meanwhile));
-            visit(u128::from(group.queued) << SCALE_BITS, arriving, can_get);
-        }
-    };
+    let mut shares = [Share::default(); MAX_GROUPS];
+    let mut groups = 0;
+    let mut most = 0.0;
+    for (share, group) in shares.iter_mut().zip(gate.backlog.others(ask.lane, now)) {
+        *share = Share::of(&group, gate, turn, half_cost, now);
+        most += share.can_get;
+        groups += 1;
+    }
+    let shares = &shares[..groups];
 
-    let own = u128::from(ask.ahead) << SCALE_BITS;
-    let mut before = own;
-    shares(&mut |_, _, can_get| before = before.saturating_add(can_get));
-    let mut wait = solve(until_room, per_unit, before, 0).unwrap_or(u64::MAX);
+    let own = ask.ahead as f64;
+    let mut wait = solve(until_room, per_unit, own + most, 0.0).unwrap_or(NEVER);
     for _ in 0..STEPS {
-        let (mut before, mut rate) = (own, 0_u64);
-        shares(&mut |waiting, arriving, can_get| {
-            let will_have = waiting.saturating_add(u128::from(arriving) * u128::from(wait));
-            if will_have < can_get {
-                before = before.saturating_add(waiting);
-                rate = rate.saturating_add(arriving);
+        let (mut before, mut rate) = (own, 0.0);
+        for share in shares {
+            if share.waiting + share.arriving * wait < share.can_get {
+                before += share.waiting;
+                rate += share.arriving;
             } else {
-                before = before.saturating_add(can_get);
+                before += share.can_get;
             }
-        });
+        }
         match solve(until_room, per_unit, before, rate) {
             Some(less) if less < wait => wait = less,
             _ => break,
@@ -136,41 +169,29 @@ fn until_served(gate: &Gate, ask: &Ask<'_>, until_room: u64, now: Timestamp) -> 
     wait
 }
 
-/// How far virtual time has to move until it is this request's turn, in steps: half a cost before its lane
+/// How far virtual time has to move until it is this request's turn, in units: half a cost before its lane
 /// has been served that much, which is where smooth weighted round-robin takes it on average.
-fn horizon(gate: &Gate, ask: &Ask<'_>) -> i128 {
-    let lag = ask.lane.map_or(0, |lane| gate.lag(lane));
-    let due = steps(ask.ahead) + steps(turn_cost(ask.cost)) / 2;
-    let steps = (due - lag).clamp(0, FARTHEST);
-    // 64 bits hold any count of requests.
-    let weight = ask.weight.max(1);
-    u64::try_from(steps)
-        .map_or_else(|_| steps / i128::from(weight), |steps| i128::from(steps / u64::from(weight)))
+fn horizon(gate: &Gate, ask: &Ask<'_>) -> f64 {
+    let lag = ask.lane.map_or(0.0, |lane| units(gate.lag(lane)));
+    let due = ask.ahead as f64 + turn_cost(ask.cost) as f64 / 2.0;
+    ((due - lag) / f64::from(ask.weight.max(1))).max(0.0)
 }
 
-fn unsigned(value: i128) -> u128 {
-    u128::try_from(value).unwrap_or(0)
+/// The `T` of `T = until_room + per_unit * (before + rate * T)`, in nanoseconds; `before` in units and `rate` in
+/// units per nanosecond. `None` if it lies at infinity.
+fn solve(until_room: f64, per_unit: f64, before: f64, rate: f64) -> Option<f64> {
+    let idle = 1.0 - per_unit * rate;
+    (idle > 0.0).then(|| (until_room + per_unit * before) / idle)
 }
 
-/// `amount * part / whole`, where `part` is at most `whole`; to 32 bits, which spares long divisions.
-fn fraction(amount: u64, part: u128, whole: u128) -> u64 {
-    let excess = (u128::BITS - whole.leading_zeros()).saturating_sub(u32::BITS);
-    let bits = |value: u128| u64::try_from(value >> excess).unwrap_or(u64::MAX);
-    match (amount, bits(whole)) {
-        (0, _) | (_, 0) => 0,
-        (amount, whole) => scaled(amount, bits(part), whole),
-    }
-}
-
-/// The `T` of `T = until_room + per_unit * (before + rate * T)`, in nanoseconds, with `before` in steps and
-/// `rate` in units per 2^32 ns. `None` if it lies at infinity.
-fn solve(until_room: u64, per_unit: u128, before: u128, rate: u64) -> Option<u64> {
-    // Half the steps' bits are enough here, and leave room for the product.
-    let service = (before >> (SCALE_BITS / 2)).saturating_mul(per_unit) >> (SCALE_BITS / 2 + TIME_BITS);
-    let fixed = service.saturating_add(u128::from(until_room)).min(u128::from(u64::MAX));
-    let busy = per_unit.saturating_mul(u128::from(rate)) >> TIME_BITS;
-    let idle = (1_u128 << SCALE_BITS).checked_sub(busy).filter(|idle| *idle > 0)?;
-    u64::try_from((fixed << SCALE_BITS) / idle).ok()
+/// Rounded down; what does not fit in 64 bits becomes the most that does.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "this cast saturates at both ends"
+)]
+const fn whole(value: f64) -> u64 {
+    value as u64
 }
 
 #[cfg(test)]
@@ -181,15 +202,15 @@ mod tests {
 
     #[test]
     fn the_equation_is_solved() {
-        let per_unit = u128::from(SECOND / 10) << TIME_BITS;
+        let per_unit = SECOND as f64 / 10.0;
+        let solved = |before, rate| solve(per_unit, per_unit, before, rate).map(|wait| whole(wait + 0.5));
         // Ten ahead at ten a second, nothing arrives.
-        assert_eq!(solve(SECOND / 10, per_unit, 10 << SCALE_BITS, 0), Some(SECOND / 10 * 11));
+        assert_eq!(solved(10.0, 0.0), Some(SECOND / 10 * 11));
         // Half of what is served meanwhile arrives meanwhile: twice as long.
-        let five_a_second = 5 * (1_u64 << 32) / SECOND;
-        let twice = solve(0, per_unit, 10 << SCALE_BITS, five_a_second).unwrap();
-        assert!(twice.abs_diff(2 * SECOND) < SECOND / 10, "{twice}");
+        assert_eq!(solved(10.0, 5.0 / SECOND as f64), Some(SECOND / 10 * 22));
         // More arrives than is served: never.
-        assert_eq!(solve(0, per_unit, 10 << SCALE_BITS, 100), None);
+        assert_eq!(solved(10.0, 100.0 / SECOND as f64), None);
+        assert_eq!(whole(NEVER), u64::MAX);
     }
 
     #[test]
@@ -201,9 +222,9 @@ mod tests {
             spacing.admitted(2, now);
         }
         let per_unit = spacing.per_unit(&Mirror::default());
-        assert_eq!(per_unit, u128::from(SECOND / 2) << TIME_BITS);
+        assert_eq!(whole(per_unit), SECOND / 2);
         spacing.pause();
         spacing.admitted(2, now.after_nanos(1000 * SECOND));
-        assert_eq!(spacing.per_unit(&Mirror::default()), per_unit);
+        assert_eq!(whole(spacing.per_unit(&Mirror::default())), SECOND / 2);
     }
 }

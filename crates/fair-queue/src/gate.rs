@@ -1,12 +1,11 @@
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-
 use crate::backlog::Backlog;
+use crate::debts::{Debt, Debts};
 use crate::estimate::Spacing;
 use crate::lane::Lane;
 use crate::list::{Linked, Links};
 use crate::mirror::Mirror;
-use crate::ready::{Entry, Ready};
+use crate::ready::Ready;
+use crate::run::Entry;
 use crate::virtual_time::{MAX_TURN, VirtualTime, steps};
 use crate::window::Window;
 use crate::{GateKey, Timestamp};
@@ -39,8 +38,8 @@ pub(crate) struct Gate {
     ready: Ready,
     largest: Largest,
     last_cost: u64,
-    /// Idle lanes that are ahead of their due: the virtual time that catches up with them, lane, mark.
-    debts: BinaryHeap<Reverse<(i128, u32, u64)>>,
+    /// Of idle lanes that are ahead of their due.
+    pub(crate) debts: Debts,
     pub(crate) turn: Turn,
     /// While it is closed: the cost for which it waits to have room.
     pub(crate) awaits: u64,
@@ -121,7 +120,7 @@ impl Gate {
             ready: Ready::default(),
             largest: Largest { previous: 1, current: 1, grants: 0 },
             last_cost: 1,
-            debts: BinaryHeap::new(),
+            debts: Debts::default(),
             turn: Turn::Resting,
             awaits: 0,
             is_open: Links::default(),
@@ -139,9 +138,9 @@ impl Gate {
         self.waiting > 0 || self.in_flight > 0
     }
 
-    /// Virtual time, in whole steps.
-    pub(crate) const fn virtual_steps(&self) -> i128 {
-        self.virtual_time.whole()
+    /// The sum of the lags of ready lanes, in steps, from the sums of their weights and of their tallies.
+    pub(crate) fn lag_of_all(&self, weight: u64, tallies: i128) -> i128 {
+        self.virtual_time.whole().wrapping_mul(i128::from(weight)).wrapping_sub(tallies)
     }
 
     /// The typical cost here: that of the last grant.
@@ -195,7 +194,9 @@ impl Gate {
         let before = self.virtual_time.due(lane.weight);
         self.virtual_time.advance(cost, total);
         if ready {
-            self.retally(place, lane, lane.tally.wrapping_add(steps(cost)));
+            let tally = lane.tally.wrapping_add(steps(cost));
+            self.ready.retally(lane.weight, &entry(place, lane), tally);
+            lane.tally = tally;
         } else {
             let gained = self.virtual_time.due(lane.weight).wrapping_sub(before);
             lane.tally = lane.tally.wrapping_add(gained).wrapping_sub(steps(cost));
@@ -211,17 +212,13 @@ impl Gate {
         let before = self.virtual_time.due(lane.weight);
         self.virtual_time.retreat(cost, total);
         if lane.is_ready() {
-            self.retally(place, lane, lane.tally.wrapping_sub(steps(cost)));
+            let tally = lane.tally.wrapping_sub(steps(cost));
+            self.ready.retally(lane.weight, &entry(place, lane), tally);
+            lane.tally = tally;
         } else {
             let lost = before.wrapping_sub(self.virtual_time.due(lane.weight));
             lane.tally = lane.tally.wrapping_sub(lost).wrapping_add(steps(cost));
         }
-    }
-
-    fn retally(&mut self, place: u32, lane: &mut Lane, tally: i128) {
-        self.ready.remove(lane.weight, &entry(place, lane));
-        lane.tally = tally;
-        self.ready.insert(lane.weight, entry(place, lane));
     }
 
     /// Gives a lane another weight; its lag stays what it was.
@@ -248,27 +245,16 @@ impl Gate {
         let time = u64::try_from(debt)
             .map_or_else(|_| debt.div_ceil(u128::from(weight)), |debt| u128::from(debt.div_ceil(weight)));
         let caught_up = self.virtual_time.whole().wrapping_add(time.cast_signed());
-        self.debts.push(Reverse((caught_up, place, mark)));
+        self.debts.push(Debt { caught_up, lane: place, mark });
         lane.debt = mark;
         true
     }
 
-    /// The next debt that binds nobody any more: caught up by virtual time, or the gate has fallen quiet
-    /// and there is nobody left to whom anything could be owed.
-    pub(crate) fn lapsed_debt(&mut self) -> Option<(u32, u64)> {
-        if !self.has_lapsed_debt() {
-            return None;
-        }
-        self.debts.pop().map(|Reverse((_, lane, mark))| (lane, mark))
-    }
-
+    /// Is there a debt that binds nobody any more: caught up by virtual time, or the gate has fallen quiet and
+    /// there is nobody left to whom anything could be owed?
     pub(crate) fn has_lapsed_debt(&self) -> bool {
-        match self.debts.peek() {
-            Some(Reverse((caught_up, _, _))) => {
-                *caught_up <= self.virtual_time.whole() || !self.is_contended()
-            }
-            None => false,
-        }
+        let lapsed = |debt: &Debt| debt.caught_up <= self.virtual_time.whole() || !self.is_contended();
+        self.debts.first().is_some_and(lapsed)
     }
 }
 

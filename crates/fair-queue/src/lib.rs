@@ -60,6 +60,7 @@
 mod action;
 mod backlog;
 mod deadlines;
+mod debts;
 mod estimate;
 mod gate;
 mod ids;
@@ -72,6 +73,7 @@ mod queue;
 mod ready;
 mod refusal;
 mod request;
+mod run;
 mod slab;
 mod snapshot;
 mod time;

@@ -32,6 +32,15 @@ pub(crate) const fn steps(cost: u64) -> i128 {
     (cost as i128) << SCALE_BITS
 }
 
+/// Steps in units, for what need not be exact: to 2^-16 of a unit, and up to 2^47 units.
+pub(crate) fn units(steps: i128) -> f64 {
+    const COARSE_BITS: u32 = 16;
+    const COARSE: f64 = 1.0 / (1_u64 << (SCALE_BITS - COARSE_BITS)) as f64;
+    let most = if steps < 0 { i64::MIN } else { i64::MAX };
+    // A conversion from 64 bits takes a tenth of the time of one from 128.
+    i64::try_from(steps >> COARSE_BITS).unwrap_or(most) as f64 * COARSE
+}
+
 /// A moment in virtual time: `whole + part / total` steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct VirtualTime {
@@ -79,9 +88,9 @@ impl VirtualTime {
         self.whole.wrapping_mul(i128::from(weight)).wrapping_add(i128::from(part))
     }
 
-    /// A bound for [`due`](Self::due) from below, less than `weight` steps off.
-    pub(crate) fn due_at_least(&self, weight: u32) -> i128 {
-        self.whole.wrapping_mul(i128::from(weight))
+    /// A bound for [`due`](Self::due) from above, at most `weight` steps off.
+    pub(crate) fn due_at_most(&self, weight: u32) -> i128 {
+        self.whole.wrapping_add(1).wrapping_mul(i128::from(weight))
     }
 
     /// The part of a step that [`due`](Self::due) leaves out, for the comparison of near ties: it is over

@@ -1,7 +1,9 @@
 use crate::Timestamp;
 
 /// One window is 2^32 nanoseconds, about 4.3 seconds: then to divide by it is to shift.
-pub(crate) const WINDOW_BITS: u32 = 32;
+const WINDOW_BITS: u32 = 32;
+/// The same in nanoseconds.
+pub(crate) const WINDOW: f64 = (1_u64 << WINDOW_BITS) as f64;
 
 /// An amount that has come in of late: an exact count of this window and of the one before it.
 ///

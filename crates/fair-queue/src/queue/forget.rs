@@ -5,10 +5,11 @@
 //! call forgets at most a few of what is due, so that a burst is cleared away over as many calls as it took.
 
 use super::{FairQueue, lane_hash};
+use crate::debts::Debt;
 use crate::gate::Gate;
 use crate::index::hash;
 use crate::lane::{Lane, Tenant};
-use crate::slab::NONE;
+use crate::slab::{NONE, Slab};
 use crate::{GateKey, TenantKey, Timestamp, Weight};
 
 /// How long an idle lane's lag is remembered, in nanoseconds: ten seconds. A lag is at most the largest cost
@@ -43,8 +44,8 @@ impl FairQueue {
         }
         self.serial += 1;
         let weight = self.tenants[tenant].weight;
-        let lane = Lane { tenant, gate, order: self.serial, weight, ..Lane::default() };
-        self.gates[gate].backlog.count_in(&lane, self.now);
+        let mut lane = Lane { tenant, gate, order: self.serial, weight, ..Lane::default() };
+        self.gates[gate].backlog.count_in(&mut lane, self.now);
         self.gates[gate].lanes += 1;
         let lane = self.lanes.insert(lane);
         self.lane_index.insert(lane_hash(tenant, gate), lane);
@@ -80,7 +81,7 @@ impl FairQueue {
         if lane.is_listed {
             lane.is_listed = false;
             self.idle_lanes -= 1;
-            self.strike_debt(place);
+            self.cancel_debt(place);
             self.idle.remove(&mut self.lanes, place);
         } else {
             (lane.is_listed, lane.idle_since) = (true, now);
@@ -92,6 +93,17 @@ impl FairQueue {
             self.idle.push_back(&mut self.lanes, place);
         }
         self.tenant_changed(tenant);
+    }
+
+    /// A lane that has a debt comes back or goes for good.
+    fn cancel_debt(&mut self, place: u32) {
+        let lane = &self.lanes[place];
+        if lane.debt != 0 {
+            let gate = lane.gate;
+            self.strike_debt(place);
+            let Self { gates, lanes, .. } = self;
+            gates[gate].debts.strike(|debt| is_owed(lanes, debt));
+        }
     }
 
     /// A lane's debt, if it has one, binds it no more.
@@ -160,16 +172,18 @@ impl FairQueue {
     /// Virtual time has moved at a gate: strikes off debts that it has caught up with.
     pub(super) fn settle_debts(&mut self, place: u32) {
         for _ in 0..DEBTS_AT_A_TIME {
-            let Some((lane, mark)) = self.gates[place].lapsed_debt() else { return };
-            self.strike_if(lane, mark);
+            if !self.gates[place].has_lapsed_debt() {
+                return;
+            }
+            self.strike_first(place);
         }
         self.note_lapsed(place);
     }
 
-    /// The lane may have come back or gone for good since; then the mark is another.
-    fn strike_if(&mut self, lane: u32, mark: u64) {
-        if self.lanes.get(lane).is_some_and(|lane| lane.debt == mark) {
-            self.strike_debt(lane);
+    fn strike_first(&mut self, gate: u32) {
+        let Self { gates, lanes, .. } = self;
+        if let Some(debt) = gates[gate].debts.pop(|debt| is_owed(lanes, debt)) {
+            self.strike_debt(debt.lane);
         }
     }
 
@@ -177,8 +191,8 @@ impl FairQueue {
     fn strike_lapsed(&mut self) -> bool {
         while self.lapsed.head != NONE {
             let place = self.lapsed.head;
-            if let Some((lane, mark)) = self.gates[place].lapsed_debt() {
-                self.strike_if(lane, mark);
+            if self.gates[place].has_lapsed_debt() {
+                self.strike_first(place);
                 return true;
             }
             self.gates[place].has_lapsed = false;
@@ -233,7 +247,7 @@ impl FairQueue {
     }
 
     fn forget_lane(&mut self, place: u32) {
-        self.strike_debt(place);
+        self.cancel_debt(place);
         self.idle.remove(&mut self.lanes, place);
         self.idle_lanes -= 1;
         let tenant = self.lanes[place].tenant;
@@ -269,5 +283,45 @@ impl FairQueue {
         self.rest(place);
         let gate = self.gates.remove(place);
         self.gate_index.remove(hash(gate.key.0), place);
+    }
+}
+
+/// The lane may have come back or gone for good since; then the mark is another.
+fn is_owed(lanes: &Slab<Lane>, debt: &Debt) -> bool {
+    lanes.get(debt.lane).is_some_and(|lane| lane.debt == debt.mark)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Demand, Limits, Request};
+
+    #[test]
+    fn a_lane_that_comes_and_goes_leaves_no_trail() {
+        let mut queue = FairQueue::new(Limits::default());
+        let now = Timestamp::ZERO;
+        let gate = GateKey(1);
+        let enqueue = |queue: &mut FairQueue, tenant: u128| {
+            let request = Request {
+                tenant: TenantKey(tenant),
+                weight: Weight::MIN,
+                demands: &[Demand { gate, cost: 1 }],
+                levels: &[],
+                deadline: now + std::time::Duration::from_secs(1),
+            };
+            queue.enqueue(request, now).unwrap().ticket
+        };
+        // The first is served once, and is ahead of its due while the second waits.
+        let served = enqueue(&mut queue, 1);
+        enqueue(&mut queue, 2);
+        assert!(queue.poll(now).is_some());
+        assert!(queue.admitted(served, &[], now));
+        for _ in 0..1000 {
+            let ticket = enqueue(&mut queue, 1);
+            queue.cancel(ticket, now);
+        }
+        let place = queue.find_gate(gate).unwrap();
+        assert!(queue.gates[place].debts.len() <= 64, "{}", queue.gates[place].debts.len());
+        assert_eq!(queue.tenants.iter().map(|tenant| tenant.debts).sum::<u32>(), 1);
     }
 }

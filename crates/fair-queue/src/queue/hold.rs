@@ -286,9 +286,9 @@ impl FairQueue {
             gate.spacing.pause();
             self.gates_waiting -= 1;
         }
-        let next_cost = from.waiters.head;
-        let next_cost = waiters.get(next_cost).and_then(|next| next.wants.at(gate_place));
-        let next_cost = next_cost.map(|want| turn_cost(want.cost)).filter(|_| was_head);
+        // After a grant the gate is woken in any case.
+        let next = waiters.get(from.waiters.head).filter(|_| was_head && !is_charged);
+        let next_cost = next.and_then(|next| next.wants.at(gate_place)).map(|want| turn_cost(want.cost));
         self.lane_changed(lane, now);
         self.gate_changed(gate_place);
         if let Some(cost) = next_cost {

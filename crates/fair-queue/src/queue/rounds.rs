@@ -4,6 +4,7 @@ use super::FairQueue;
 use super::forget::MEMORY;
 use super::hold::Candidate;
 use crate::gate::Turn;
+use crate::lane::Lane;
 use crate::mirror::Opening;
 use crate::slab::NONE;
 use crate::{Action, Reason, Ticket, Timestamp};
@@ -78,10 +79,13 @@ impl FairQueue {
             self.rest(place);
             return None;
         };
-        let waiter = self.lanes[lane].waiters.head;
+        let Lane { tenant, waiters, .. } = &self.lanes[lane];
+        // Read while the waiter is on its way from memory, and not only after it: with many tenants this counts.
+        let tenant = self.tenants[*tenant].key;
+        let waiter = waiters.head;
         let cost = self.waiters[waiter].wants.at(place).map_or(1, |want| want.cost);
         // A larger ask whose turn it is: the bucket is saved up for it.
-        let opening = gate.mirror.opening(cost, now);
+        let opening = if cost > 1 { gate.mirror.opening(cost, now) } else { opening };
         if opening != Opening::Open {
             self.close(place, cost, opening);
             return None;
@@ -90,7 +94,10 @@ impl FairQueue {
             self.move_to(waiter, place, elsewhere, now);
             return None;
         }
-        Some(self.grant(waiter, place, now))
+        let ticket = self.grant(waiter, place, now);
+        let gate = self.gates[place].key;
+        let waited = now.saturating_duration_since(self.waiters[waiter].arrived);
+        Some(Action::Grant { ticket, tenant, gate, waited })
     }
 
     /// Where a waiter has to go whose turn has come here: to a gate that has no room for it, or where others
@@ -158,7 +165,7 @@ impl FairQueue {
         }
     }
 
-    fn grant(&mut self, waiter: u32, place: u32, now: Timestamp) -> Action {
+    fn grant(&mut self, waiter: u32, place: u32, now: Timestamp) -> Ticket {
         let event = self.next_event();
         self.deadlines.remove(&mut self.waiters, waiter);
         let lane = self.waiters[waiter].lane;
@@ -192,16 +199,11 @@ impl FairQueue {
         self.settle_debts(place);
         let granted = &mut self.waiters[waiter];
         granted.granted = event;
-        let action = Action::Grant {
-            ticket: Ticket { serial: granted.serial, slot: waiter },
-            tenant: self.tenants[tenant].key,
-            gate: self.gates[place].key,
-            waited: now.saturating_duration_since(granted.arrived),
-        };
+        let ticket = Ticket { serial: granted.serial, slot: waiter };
         // To the end of the round.
         self.rest(place);
         self.wake(place);
-        action
+        ticket
     }
 
     fn charge(&mut self, lane: u32, cost: u64, now: Timestamp) -> u64 {

@@ -124,7 +124,6 @@ impl FairQueue {
             let gate = self.waiters[waiter].wants.as_slice()[at].gate;
             self.wake(gate);
         }
-        self.wake(gate);
         Ended { waiter, tenant, gate, sent }
     }
 
@@ -156,7 +155,7 @@ impl FairQueue {
         }
     }
 
-    /// What an attempt brought home.
+    /// What an attempt brought home. Its gates have been woken already, when it ended.
     fn hear(&mut self, ended: &Ended, levels: &[GateLevel], accepted: bool, now: Timestamp) {
         let event = self.next_event();
         for at in 0..self.waiters[ended.waiter].wants.as_slice().len() {
@@ -168,10 +167,7 @@ impl FairQueue {
                 }
             } else if accepted {
                 gate.mirror.spend(want.cost, now);
-            } else {
-                continue;
             }
-            self.wake(want.gate);
         }
     }
 

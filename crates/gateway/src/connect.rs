@@ -75,6 +75,10 @@ impl Found {
 
 /// An error with its causes.
 fn told(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(error.source(), |cause| cause.source());
-    causes.fold(error.to_string(), |told, cause| format!("{told}: {cause}"))
+    let causes = std::iter::successors(error.source(), |cause| cause.source()).map(ToString::to_string);
+    let mut told = vec![error.to_string()];
+    told.extend(causes);
+    // Clients wrap errors in themselves.
+    told.dedup();
+    told.join(": ")
 }

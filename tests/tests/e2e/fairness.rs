@@ -19,7 +19,7 @@ const MEASURED: usize = 200;
 /// connections.
 const MOST_AT_ONCE: usize = 200;
 
-struct Load {
+pub(crate) struct Load {
     backend: Backend,
     gateway: Arc<Gateway>,
     tasks: JoinSet<()>,
@@ -27,8 +27,13 @@ struct Load {
 
 impl Load {
     async fn new(weights: &str) -> Self {
+        Self::with(weights, |config| config).await
+    }
+
+    /// The same with a configuration that differs.
+    pub(crate) async fn with(weights: &str, differ: impl FnOnce(Config) -> Config) -> Self {
         let backend = Backend::start().await;
-        let mut config = Config::with(&backend)
+        let mut config = differ(Config::with(&backend))
             .limit(&format!("per_model: {{ requests_per_second: {RATE}, burst_capacity: 1 }}"))
             .fair_queuing(weights);
         for tenant in ["a", "b", "c", "d"] {
@@ -38,8 +43,17 @@ impl Load {
         Self { backend, gateway, tasks: JoinSet::new() }
     }
 
+    pub(crate) fn gateway(&self) -> &Gateway {
+        &self.gateway
+    }
+
+    /// How many requests have reached the backend.
+    pub(crate) fn admitted(&self) -> usize {
+        self.backend.count()
+    }
+
     /// Keeps so many requests of a tenant waiting, each followed by the next.
-    fn backlog(&mut self, tenant: &'static str, requests: usize) {
+    pub(crate) fn backlog(&mut self, tenant: &'static str, requests: usize) {
         for _ in 0..requests {
             let gateway = Arc::clone(&self.gateway);
             self.tasks.spawn(async move {
@@ -77,7 +91,7 @@ impl Load {
     }
 
     /// Waits until so many requests are held: every lane is filled.
-    async fn filled(&self, held: u64) {
+    pub(crate) async fn filled(&self, held: u64) {
         wait::until("the lanes to be filled", async || {
             (self.gateway.queues().await["held"].as_u64()? >= held).then_some(())
         })
@@ -85,7 +99,7 @@ impl Load {
     }
 
     /// The shares in percent of the admissions from now on, once there are enough.
-    async fn shares(&self, tenants: &[&str]) -> Vec<f64> {
+    pub(crate) async fn shares(&self, tenants: &[&str]) -> Vec<f64> {
         let (first, mut admitted) = (self.backend.count(), self.backend.count());
         while admitted < first + MEASURED {
             // One wait per second of load, since each is bounded.
@@ -111,7 +125,7 @@ fn call(tenant: &str) -> Call {
 }
 
 /// Every share within two points of what is wanted.
-fn check(shares: &[f64], wanted: &[f64]) {
+pub(crate) fn check(shares: &[f64], wanted: &[f64]) {
     let off = shares.iter().zip(wanted).map(|(share, wanted)| (share - wanted).abs());
     assert!(off.fold(0.0, f64::max) <= 2.0, "shares {shares:?}, wanted {wanted:?}");
 }

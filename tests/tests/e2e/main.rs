@@ -22,6 +22,7 @@ mod limits;
 mod metrics;
 mod python_clients;
 mod queue;
+mod redis;
 mod secrets;
 mod statuses;
 mod streaming;

@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::support::{alice, bob, people};
 
 /// Name, type and labels of everything that is there from the start or after one request of each kind.
-const METRICS: [(&str, &str, &[&str]); 14] = [
+const METRICS: [(&str, &str, &[&str]); 17] = [
     ("rate_limit_fair_queue_depth", "gauge", &[]),
     ("rate_limit_fair_queue_tenants", "gauge", &[]),
     ("rate_limit_fair_queue_wait_seconds", "histogram", &["tenant_dimension"]),
@@ -18,6 +18,9 @@ const METRICS: [(&str, &str, &[&str]); 14] = [
     ("rate_limit_decisions_total", "counter", &["limit_type", "class", "decision"]),
     ("rate_limit_store_seconds", "histogram", &["store"]),
     ("rate_limit_store_up", "gauge", &["store"]),
+    ("rate_limit_store_errors_total", "counter", &["store", "kind"]),
+    ("rate_limit_fail_open_total", "counter", &[]),
+    ("rate_limit_settlements_lost_total", "counter", &[]),
     ("http_requests_total", "counter", &["method", "route", "status"]),
     ("http_request_duration_seconds", "histogram", &["route"]),
     ("http_first_byte_seconds", "histogram", &["route"]),

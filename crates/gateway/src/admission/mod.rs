@@ -18,7 +18,7 @@ mod settling;
 mod store;
 mod wait;
 
-use std::{future::Future, ops::ControlFlow, pin::Pin, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use fairlane_fair_queue::Refusal;
 use fairlane_limiter::{Balances, Decision};
@@ -27,7 +27,7 @@ use tokio::time::Instant;
 pub(crate) use self::limiter::gate_of;
 use self::{
     admitting::Admitted,
-    driver::{Again, Driver, Joined, NotHeld, Turn},
+    driver::{Driver, Joined, NotHeld},
     limiter::{Undecided, levels},
     permit::{Hold, Returns},
     refusals::{exceeds, fault, queue_refused, refused_now, tightest, tightest_of, turned_away},
@@ -122,12 +122,15 @@ impl Admission {
                 Some(tenant) => {
                     let deadline = queue.deadline(&ask);
                     if let Some(joined) = queue.driver.join_contended(&ask, tenant, deadline) {
-                        return Begun::joining(ask, joined, None);
+                        return self.joined(ask, joined, None);
                     }
                 }
                 None => {
                     if let Some(at) = queue.driver.contended(&ask.charges) {
-                        return Begun::Outsider(Box::new(ask), at);
+                        return match self.limiter.look_now(ask.charges.as_slice()) {
+                            Some(looked) => Begun::Decided(Err(turned_away(&ask, at, &looked))),
+                            None => Begun::Outsider(Box::new(ask), at),
+                        };
                     }
                 }
             }
@@ -149,11 +152,29 @@ impl Admission {
                 (Some(queue), Some(tenant)) => {
                     let levels = levels(&ask.charges, denied.balances());
                     let joined = queue.driver.join(&ask, tenant, &levels, queue.deadline(&ask));
-                    Begun::joining(ask, joined, Some(denied.balances()))
+                    self.joined(ask, joined, Some(denied.balances()))
                 }
                 _ => Begun::Decided(Err(refused_now(&ask, &denied))),
             },
             Decision::Impossible(impossible) => Begun::Decided(Err(exceeds(&ask, impossible.exceeding()))),
+        }
+    }
+
+    /// What came of joining a lane. `balances`: what the limiter has just said, if it was asked.
+    fn joined(&self, ask: Ask, joined: Result<Joined, NotHeld>, balances: Option<&Balances>) -> Begun {
+        match joined {
+            Ok(joined) => Begun::Held(Box::new(ask), joined),
+            Err(NotHeld::Refused(refusal)) => {
+                let refused = match balances {
+                    Some(balances) => Some(self.queue_refused(&ask, &refusal, tightest(&ask, balances))),
+                    None => self.look_and_refuse_now(&ask, &refusal),
+                };
+                match refused {
+                    Some(refused) => Begun::Decided(Err(refused)),
+                    None => Begun::Unheld(Box::new(ask), refusal),
+                }
+            }
+            Err(NotHeld::ShuttingDown) => Begun::Decided(Err(fault(&ask, Fault::ShuttingDown))),
         }
     }
 
@@ -165,17 +186,12 @@ impl Admission {
                 Admitting::held(Box::pin(Arc::clone(self).hold(ask, Held::new(joined))))
             }
             Begun::Asking(ask) => Admitting::asking(Box::pin(Arc::clone(self).ask(ask))),
-            Begun::Unheld(ask, refusal, Some(quota)) => {
-                Admitting::decided(Err(self.queue_refused(&ask, &refusal, Some(quota))))
+            Begun::Unheld(ask, refusal) => {
+                Admitting::asking(Box::pin(Arc::clone(self).look_and_refuse_unheld(ask, refusal)))
             }
-            Begun::Unheld(ask, refusal, None) => match self.look_and_refuse_now(&ask, &refusal) {
-                Some(refused) => Admitting::decided(Err(refused)),
-                None => Admitting::asking(Box::pin(Arc::clone(self).look_and_refuse_unheld(ask, refusal))),
-            },
-            Begun::Outsider(ask, at) => match self.limiter.look_now(ask.charges.as_slice()) {
-                Some(looked) => Admitting::decided(Err(turned_away(&ask, at, &looked))),
-                None => Admitting::asking(Box::pin(Arc::clone(self).look_and_turn_away(ask, at))),
-            },
+            Begun::Outsider(ask, at) => {
+                Admitting::asking(Box::pin(Arc::clone(self).look_and_turn_away(ask, at)))
+            }
         }
     }
 
@@ -187,85 +203,6 @@ impl Admission {
             Err(undecided) => Begun::Decided(self.undecided(&ask, &undecided, None)),
         };
         self.go_on(begun)
-    }
-
-    /// Waits for a held request's turns until one of them admits it.
-    ///
-    /// Not an `async fn`, which would keep its arguments twice: there is one of these for every held request.
-    #[expect(clippy::manual_async_fn, reason = "it is 100 bytes smaller")]
-    fn hold(
-        self: Arc<Self>,
-        mut ask: Box<Ask>,
-        mut held: Held,
-    ) -> impl Future<Output = Admitted> + Send + 'static {
-        async move {
-            let since = Instant::now();
-            loop {
-                let turn = held.turn().await;
-                let step = match self.step(&mut ask, &mut held, since, turn) {
-                    Step::Now(step) => step,
-                    Step::Later(step) => step.await,
-                };
-                if let ControlFlow::Break(admitted) = step {
-                    return admitted;
-                }
-            }
-        }
-    }
-
-    /// What a held request does with its turn.
-    fn step<'a>(&'a self, ask: &'a mut Ask, held: &'a mut Held, since: Instant, turn: Turn) -> Step<'a> {
-        match turn {
-            Turn::Attempt => match self.limiter.take_now(ask.charges.as_slice()) {
-                Some(decision) => Step::Now(self.attempted(ask, held, since, Ok(decision))),
-                None => Step::Later(Box::pin(async move {
-                    let asked = self.limiter.take(&ask.charges).await;
-                    self.attempted(ask, held, since, asked)
-                })),
-            },
-            Turn::Expired(refusal) => match self.look_and_refuse_now(ask, &refusal) {
-                Some(refused) => Step::Now(ControlFlow::Break(Err(refused))),
-                None => Step::Later(Box::pin(async move {
-                    let hold = held.so_far(since);
-                    ControlFlow::Break(self.look_and_refuse(ask, &refusal, Some(hold)).await)
-                })),
-            },
-            Turn::ShuttingDown => Step::Now(ControlFlow::Break(Err(fault(ask, Fault::ShuttingDown)))),
-        }
-    }
-
-    /// What an attempt of a held request comes to; it may go on waiting.
-    fn attempted(
-        &self,
-        ask: &mut Ask,
-        held: &mut Held,
-        since: Instant,
-        asked: Result<Decision, Undecided>,
-    ) -> ControlFlow<Admitted> {
-        ControlFlow::Break(match asked {
-            Ok(Decision::Granted(granted)) => {
-                let hold = held.so_far(since);
-                held.admitted(&levels(&ask.charges, granted.balances()));
-                let quota = tightest(ask, granted.balances());
-                Ok(self.permit(std::mem::take(&mut ask.charges), quota, Some(hold)))
-            }
-            Ok(Decision::Denied(denied)) => match held.refused(&levels(&ask.charges, denied.balances())) {
-                Again::Held => return ControlFlow::Continue(()),
-                Again::Refused(refusal) => {
-                    Err(self.queue_refused(ask, &refusal, tightest(ask, denied.balances())))
-                }
-                Again::Gone => Err(fault(ask, Fault::Internal)),
-            },
-            Ok(Decision::Impossible(impossible)) => {
-                held.failed();
-                Err(exceeds(ask, impossible.exceeding()))
-            }
-            Err(undecided) => {
-                let hold = held.so_far(since);
-                held.failed();
-                self.undecided(ask, &undecided, Some(hold))
-            }
-        })
     }
 
     /// The store could not decide: what the limiter makes of that is done here.
@@ -337,13 +274,6 @@ impl Admission {
     }
 }
 
-/// A held request's step: it goes on waiting, or has its answer.
-enum Step<'a> {
-    Now(ControlFlow<Admitted>),
-    /// The store has to be waited for. On the heap, so that no held request is larger for it.
-    Later(Pin<Box<dyn Future<Output = ControlFlow<Admitted>> + Send + 'a>>),
-}
-
 /// How far a decision comes at once.
 enum Begun {
     Decided(Admitted),
@@ -351,23 +281,10 @@ enum Begun {
     Held(Box<Ask>, Joined),
     /// The store has to be waited for.
     Asking(Box<Ask>),
-    /// The queue refuses it. The quota is known if the limiter has just been asked.
-    Unheld(Box<Ask>, Refusal, Option<QuotaStatus>),
-    /// Others wait for the bucket of this charge, and it has no lane to wait in.
+    /// The queue refuses it, and the store has to be waited for to say more.
+    Unheld(Box<Ask>, Refusal),
+    /// Others wait for the bucket of this charge, it has no lane to wait in, and the store has to be waited for to say more.
     Outsider(Box<Ask>, usize),
-}
-
-impl Begun {
-    fn joining(ask: Ask, joined: Result<Joined, NotHeld>, balances: Option<&Balances>) -> Self {
-        match joined {
-            Ok(joined) => Self::Held(Box::new(ask), joined),
-            Err(NotHeld::Refused(refusal)) => {
-                let quota = balances.and_then(|balances| tightest(&ask, balances));
-                Self::Unheld(Box::new(ask), refusal, quota)
-            }
-            Err(NotHeld::ShuttingDown) => Self::Decided(Err(fault(&ask, Fault::ShuttingDown))),
-        }
-    }
 }
 
 impl Queue {

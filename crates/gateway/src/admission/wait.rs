@@ -1,12 +1,20 @@
 //! One held request's side of the wait.
 
+use std::{future::Future, ops::ControlFlow, pin::Pin, sync::Arc};
+
 use fairlane_fair_queue::{GateLevel, Place};
+use fairlane_limiter::Decision;
 use tokio::time::Instant;
 
 use super::{
+    Admission, Ask,
+    admitting::Admitted,
     driver::{Again, Joined, Turn},
+    limiter::{Undecided, levels},
     permit::Hold,
+    refusals::{exceeds, fault, tightest},
 };
+use crate::answer::Fault;
 
 /// A place in a lane.
 ///
@@ -61,5 +69,93 @@ impl Drop for Held {
         if !self.done {
             self.joined.scheduler.left(self.joined.place.ticket, self.joined.body_bytes);
         }
+    }
+}
+
+/// A held request's step: it goes on waiting, or has its answer.
+enum Step<'a> {
+    Now(ControlFlow<Admitted>),
+    /// The store has to be waited for. On the heap, so that no held request is larger for it.
+    Later(Pin<Box<dyn Future<Output = ControlFlow<Admitted>> + Send + 'a>>),
+}
+
+impl Admission {
+    /// Waits for a held request's turns until one of them admits it.
+    ///
+    /// Not an `async fn`, which would keep its arguments twice: there is one of these for every held request.
+    #[expect(clippy::manual_async_fn, reason = "it is 100 bytes smaller")]
+    pub(super) fn hold(
+        self: Arc<Self>,
+        mut ask: Box<Ask>,
+        mut held: Held,
+    ) -> impl Future<Output = Admitted> + Send + 'static {
+        async move {
+            let since = Instant::now();
+            loop {
+                let turn = held.turn().await;
+                let step = match self.step(&mut ask, &mut held, since, turn) {
+                    Step::Now(step) => step,
+                    Step::Later(step) => step.await,
+                };
+                if let ControlFlow::Break(admitted) = step {
+                    return admitted;
+                }
+            }
+        }
+    }
+
+    /// What a held request does with its turn.
+    fn step<'a>(&'a self, ask: &'a mut Ask, held: &'a mut Held, since: Instant, turn: Turn) -> Step<'a> {
+        match turn {
+            Turn::Attempt => match self.limiter.take_now(ask.charges.as_slice()) {
+                Some(decision) => Step::Now(self.attempted(ask, held, since, Ok(decision))),
+                None => Step::Later(Box::pin(async move {
+                    let asked = self.limiter.take(&ask.charges).await;
+                    self.attempted(ask, held, since, asked)
+                })),
+            },
+            Turn::Expired(refusal) => match self.look_and_refuse_now(ask, &refusal) {
+                Some(refused) => Step::Now(ControlFlow::Break(Err(refused))),
+                None => Step::Later(Box::pin(async move {
+                    let hold = held.so_far(since);
+                    ControlFlow::Break(self.look_and_refuse(ask, &refusal, Some(hold)).await)
+                })),
+            },
+            Turn::ShuttingDown => Step::Now(ControlFlow::Break(Err(fault(ask, Fault::ShuttingDown)))),
+        }
+    }
+
+    /// What an attempt of a held request comes to; it may go on waiting.
+    fn attempted(
+        &self,
+        ask: &mut Ask,
+        held: &mut Held,
+        since: Instant,
+        asked: Result<Decision, Undecided>,
+    ) -> ControlFlow<Admitted> {
+        ControlFlow::Break(match asked {
+            Ok(Decision::Granted(granted)) => {
+                let hold = held.so_far(since);
+                held.admitted(&levels(&ask.charges, granted.balances()));
+                let quota = tightest(ask, granted.balances());
+                Ok(self.permit(std::mem::take(&mut ask.charges), quota, Some(hold)))
+            }
+            Ok(Decision::Denied(denied)) => match held.refused(&levels(&ask.charges, denied.balances())) {
+                Again::Held => return ControlFlow::Continue(()),
+                Again::Refused(refusal) => {
+                    Err(self.queue_refused(ask, &refusal, tightest(ask, denied.balances())))
+                }
+                Again::Gone => Err(fault(ask, Fault::Internal)),
+            },
+            Ok(Decision::Impossible(impossible)) => {
+                held.failed();
+                Err(exceeds(ask, impossible.exceeding()))
+            }
+            Err(undecided) => {
+                let hold = held.so_far(since);
+                held.failed();
+                self.undecided(ask, &undecided, Some(hold))
+            }
+        })
     }
 }

@@ -3,6 +3,7 @@
 mod checking;
 mod counting;
 mod fleet;
+mod modes;
 mod names;
 mod outage;
 mod tenants;

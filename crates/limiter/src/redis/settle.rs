@@ -132,6 +132,16 @@ impl Core {
         node: &Arc<Node>,
         lines: &[Line],
     ) -> Result<Answer, Failure> {
+        let outcome = self.try_to_settle_on(node, lines).await;
+        if let Err(failure) = &outcome {
+            let (address, error) = (node.address(), failure.to_redis());
+            self.voice
+                .say(Kind::Settlement, format_args!("gave up a settlement on Redis at {address}: {error}"));
+        }
+        outcome
+    }
+
+    async fn try_to_settle_on(self: &Arc<Self>, node: &Arc<Node>, lines: &[Line]) -> Result<Answer, Failure> {
         let _place = self.settling.enter()?;
         let mut attempts = Attempts::new(self, self.numbers.next_of_all());
         loop {

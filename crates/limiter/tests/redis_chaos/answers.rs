@@ -116,3 +116,21 @@ async fn late_denials_give_nothing_back() {
     }
     assert_eq!(store.stats().late_grants_returned, 0);
 }
+
+/// Nor do errors.
+#[tokio::test]
+async fn late_errors_give_nothing_back() {
+    let Setup { proxy, store, server } = Setup::new().await;
+    let charge = bucket(fresh(), 10, 4);
+    assert!(take(&store, charge).await.is_granted());
+    server.command(&["CONFIG", "SET", "maxmemory", "1"]).await;
+    proxy.set(Fault::Hold);
+    take(&store, charge).await.assert_refused("a held reply");
+    proxy.pass();
+    server.command(&["CONFIG", "SET", "maxmemory", "0"]).await;
+    serving(&store).await;
+    for _ in 0..20 {
+        assert_eq!(remaining(&store, charge).await, 6);
+    }
+    assert_eq!(store.stats().late_grants_returned, 0);
+}

@@ -1,8 +1,15 @@
-//! What a turn costs, what an estimate costs, and what memory a request and a tenant take.
+//! What a turn costs, what of it the estimate, and what memory a request and a tenant take.
 //!
 //! A plain program that prints a table: `cargo bench -p fairlane-fair-queue`. The naive form, which looks at
-//! every tenant at every pick, runs beside it as the peer. With an argument of `--test`, as `cargo test
-//! --benches` gives, each measurement is made once over, for a moment, to see that it runs.
+//! every tenant at every pick, runs beside it as the peer. With `--quick` fewer rounds are measured; with no `--bench`, as
+//! `cargo test --benches` runs it, a single short one, to see that it works.
+//!
+//! Each figure is the median of many rounds of about a millisecond, so that whatever else the machine does
+//! spoils some rounds and not the figure.
+//!
+//! `enqueue` tells an estimate, so a turn cannot be made without one. To measure its share, the same turns
+//! are made on the same queue with the newcomer's estimate asked for once more; rounds of the two kinds take turns, and
+//! the difference of their medians is the estimate.
 
 #![expect(
     clippy::unwrap_used,
@@ -14,28 +21,55 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use fairlane_fair_queue::{
-    Action, Demand, FairQueue, GateKey, GateLevel, Limits, Request, TenantKey, Timestamp, Weight,
+    Action, Demand, FairQueue, GateKey, GateLevel, Limits, Request, TenantKey, Ticket, Timestamp, Weight,
 };
 
 const GATE: GateKey = GateKey(1);
 
-/// Time on the processor, where the system tells (Linux does), so that neighbours disturb less; else time on
-/// the wall.
-fn timed(mut work: impl FnMut()) -> Duration {
-    fn on_processor() -> Option<Duration> {
-        let told = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
-        told.split_whitespace().next()?.parse().ok().map(Duration::from_nanos)
+/// How long to measure.
+#[derive(Clone, Copy)]
+struct Effort {
+    /// Turns before anything is measured: with many tenants the queue is then no longer in the order in which it was filled.
+    warm_up: u32,
+    rounds: usize,
+    turns: u32,
+}
+
+impl Effort {
+    fn told() -> Self {
+        let told = |option: &str| std::env::args().any(|argument| argument == option);
+        if !told("--bench") {
+            Self { warm_up: 10, rounds: 1, turns: 10 }
+        } else if told("--quick") {
+            Self { warm_up: 100_000, rounds: 31, turns: 2000 }
+        } else {
+            Self { warm_up: 500_000, rounds: 251, turns: 2000 }
+        }
     }
 
-    #[expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "a benchmark reads a clock")]
-    let start = std::time::Instant::now();
-    let before = on_processor();
-    work();
-    match (before, on_processor()) {
-        (Some(before), Some(after)) => after.saturating_sub(before),
-        #[expect(clippy::disallowed_methods, reason = "a benchmark reads a clock")]
-        _ => start.elapsed(),
+    /// Median nanoseconds of each of several kinds of turn, whose rounds alternate.
+    fn medians<const KINDS: usize>(self, mut turn: impl FnMut(usize)) -> [f64; KINDS] {
+        for _ in 0..self.warm_up {
+            turn(0);
+        }
+        let mut rounds = [(); KINDS].map(|()| Vec::with_capacity(self.rounds));
+        for _ in 0..self.rounds {
+            for (kind, rounds) in rounds.iter_mut().enumerate() {
+                rounds.push(timed(|| (0..self.turns).for_each(|_| turn(kind))));
+            }
+        }
+        rounds.map(|mut rounds| {
+            rounds.sort_unstable();
+            rounds[rounds.len() / 2].as_nanos() as f64 / f64::from(self.turns)
+        })
     }
+}
+
+#[expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "a benchmark reads a clock")]
+fn timed(work: impl FnOnce()) -> Duration {
+    let start = std::time::Instant::now();
+    work();
+    start.elapsed()
 }
 
 fn limits() -> Limits {
@@ -95,7 +129,7 @@ impl Bench {
         Timestamp::from_nanos(self.now)
     }
 
-    fn enqueue(&mut self, number: usize) {
+    fn enqueue(&mut self, number: usize) -> Ticket {
         let request = Request {
             tenant: tenant(number),
             weight: weight(number, self.weights),
@@ -103,7 +137,11 @@ impl Bench {
             levels: &[],
             deadline: self.now() + Duration::from_secs(5),
         };
-        black_box(self.queue.enqueue(request, self.now()).unwrap());
+        black_box(self.queue.enqueue(request, self.now()).unwrap()).ticket
+    }
+
+    fn ask_again(&self, ticket: Ticket) {
+        black_box(self.queue.estimate(ticket, self.now()).unwrap());
     }
 
     /// A grant and its settlement.
@@ -118,39 +156,50 @@ impl Bench {
     }
 }
 
-/// Nanoseconds for each, the best of five runs.
-fn nanos_each(turns: u32, mut turn: impl FnMut()) -> f64 {
-    let mut run = || {
-        for _ in 0..turns {
-            turn();
-        }
-    };
-    let best = (0..5).map(|_| timed(&mut run)).min().unwrap();
-    best.as_nanos() as f64 / f64::from(turns)
+/// What a turn takes, and what of that the estimate.
+struct Turn {
+    whole: f64,
+    estimate: f64,
+}
+
+impl Turn {
+    fn new([whole, with_another]: [f64; 2]) -> Self {
+        Self { whole, estimate: with_another - whole }
+    }
+
+    fn rest(&self) -> f64 {
+        self.whole - self.estimate
+    }
 }
 
 /// Enqueue, pick, settle; every lane always has somebody waiting.
-fn backlogged(tenants: usize, weights: usize, turns: u32) -> f64 {
+fn backlogged(tenants: usize, weights: usize, effort: Effort) -> Turn {
     let mut bench = Bench::new(tenants, weights, 2);
-    nanos_each(turns, || {
+    Turn::new(effort.medians(|kind| {
         let served = bench.serve();
-        bench.enqueue(served);
-    })
+        let newcomer = bench.enqueue(served);
+        if kind == 1 {
+            bench.ask_again(newcomer);
+        }
+    }))
 }
 
 /// Enqueue, pick, settle; each lane empties at its turn, and comes back last.
-fn one_each(tenants: usize, weights: usize, turns: u32) -> f64 {
+fn one_each(tenants: usize, weights: usize, effort: Effort) -> Turn {
     let mut bench = Bench::new(tenants, weights, 1);
     let mut away = bench.serve();
-    nanos_each(turns, || {
+    Turn::new(effort.medians(|kind| {
         let served = bench.serve();
-        bench.enqueue(away);
+        let newcomer = bench.enqueue(away);
+        if kind == 1 {
+            bench.ask_again(newcomer);
+        }
         away = served;
-    })
+    }))
 }
 
 /// A refusal for a full lane: its checks, and its estimate.
-fn estimate(tenants: usize, weights: usize, turns: u32) -> f64 {
+fn refusal(tenants: usize, weights: usize, effort: Effort) -> f64 {
     let mut bench = Bench::new(tenants, weights, 2);
     // Some history, so that there are arrivals and lags to reckon with.
     for _ in 0..tenants.min(10_000) {
@@ -160,7 +209,7 @@ fn estimate(tenants: usize, weights: usize, turns: u32) -> f64 {
     let full = Limits { max_queue_depth_per_tenant: 1.try_into().unwrap(), ..limits() };
     bench.queue.reconfigure(full, |_| None, bench.now());
     let mut number = 0;
-    nanos_each(turns, || {
+    let [each] = effort.medians(|_| {
         number = (number + 7919) % tenants;
         let request = Request {
             tenant: tenant(number),
@@ -170,14 +219,18 @@ fn estimate(tenants: usize, weights: usize, turns: u32) -> f64 {
             deadline: bench.now() + Duration::from_secs(5),
         };
         black_box(bench.queue.enqueue(request, bench.now()).unwrap_err());
-    })
+    });
+    each
 }
 
 /// The order by the book, in floats and without a queue: it looks at every tenant.
-fn naive(tenants: usize, weights: usize, turns: u32) -> f64 {
+fn naive(tenants: usize, weights: usize, effort: Effort) -> f64 {
     let mut lags = vec![0.0_f64; tenants];
     let total: f64 = (0..tenants).map(|number| f64::from(weight(number, weights).get())).sum();
-    nanos_each(turns, || {
+    let few = |turns: u32| turns.min(2_000_000 / u32::try_from(tenants).unwrap()).max(1);
+    let rounds = if tenants < 10_000 { effort.rounds } else { effort.rounds.min(11) };
+    let effort = Effort { warm_up: few(effort.warm_up), rounds, turns: few(effort.turns) };
+    let [each] = effort.medians(|_| {
         let mut best = 0;
         for at in 0..lags.len() {
             lags[at] += f64::from(weight(at, weights).get()) / total;
@@ -187,7 +240,8 @@ fn naive(tenants: usize, weights: usize, turns: u32) -> f64 {
         }
         lags[best] -= 1.0;
         black_box(best);
-    })
+    });
+    each
 }
 
 /// Bytes of this process that are in memory, where the system tells.
@@ -217,22 +271,26 @@ fn memory() {
 }
 
 fn main() {
-    // As `cargo test --benches` runs it: to see that it works, not how fast.
-    let only_try = !std::env::args().any(|argument| argument == "--bench");
+    let effort = Effort::told();
     memory();
+    println!("nanoseconds a turn (enqueue, pick, settle), medians of {} rounds", effort.rounds);
+    println!("                     | every lane has a backlog    | each turn empties a lane    |         |");
     println!(
-        "ns for each      tenants   weights   enqueue+pick+settle   the same, lanes emptying   estimate   naive pick"
+        "  tenants    weights |   all = estimate + the rest |   all = estimate + the rest | refusal | naive pick"
     );
     for weights in [4, 100] {
         for tenants in [10, 1000, 100_000] {
-            let turns = if only_try { 100 } else { 400_000 };
-            let few = turns.min(u32::try_from(2_000_000 / tenants).unwrap());
+            let (full, empty) = (backlogged(tenants, weights, effort), one_each(tenants, weights, effort));
             println!(
-                "            {tenants:>12} {weights:>9} {:>21.0} {:>26.0} {:>10.0} {:>12.0}",
-                backlogged(tenants, weights, turns),
-                one_each(tenants, weights, turns),
-                estimate(tenants, weights, turns),
-                naive(tenants, weights, few),
+                "{tenants:>9} {weights:>10} | {:>5.0} {:>10.0} {:>10.0} | {:>5.0} {:>10.0} {:>10.0} | {:>7.0} | {:>10.0}",
+                full.whole,
+                full.estimate,
+                full.rest(),
+                empty.whole,
+                empty.estimate,
+                empty.rest(),
+                refusal(tenants, weights, effort),
+                naive(tenants, weights, effort),
             );
         }
     }

@@ -1,4 +1,5 @@
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use crate::deadlines::Deadlines;
 use crate::gate::{Gate, LAPSED, NEWS, OPEN};
@@ -251,6 +252,13 @@ impl FairQueue {
     #[must_use]
     pub fn tenants(&self) -> usize {
         self.tenants.len()
+    }
+
+    /// How long a held request will wait from now on, as [`Place::estimate`] told it when it came; zero while
+    /// its attempt is out. `None` if it is not held. Costs a walk to its place from the nearer end of its lane.
+    #[must_use]
+    pub fn estimate(&self, ticket: Ticket, now: Timestamp) -> Option<Duration> {
+        self.wait_of(ticket, now.max(self.now))
     }
 
     /// What is held where. Costs a walk over all lanes and a sort.

@@ -203,6 +203,38 @@ fn those_behind_move_up_when_one_leaves() {
 }
 
 #[test]
+fn an_estimate_can_be_asked_for_again() {
+    let mut queue = FairQueue::new(Limits::default());
+    let places: Vec<Place> = (0..5).map(|_| ask(&mut queue, 1, 5000, 0).unwrap()).collect();
+    let estimates = |queue: &FairQueue, now: u64| {
+        places.iter().map(|place| queue.estimate(place.ticket, at(now))).collect::<Vec<_>>()
+    };
+    let all = |waits: [u64; 5]| waits.map(|wait| Some(ms(wait))).to_vec();
+    assert_eq!(estimates(&queue, 0), all([100, 200, 300, 400, 500]));
+    assert_eq!(estimates(&queue, 30), all([70, 170, 270, 370, 470]));
+    // One that leaves has none, one whose attempt is out waits no longer, and the others move up.
+    assert!(queue.cancel(places[3].ticket, at(30)));
+    assert_eq!(granted(queue.poll(at(100))), places[0].ticket);
+    let told = estimates(&queue, 100);
+    assert_eq!((told[0], told[3]), (Some(Duration::ZERO), None));
+    assert!(told[1] < told[2] && told[2] < told[4], "{told:?}");
+}
+
+#[test]
+fn a_newcomer_asks_again_and_hears_the_same() {
+    let mut queue = FairQueue::new(limits(1000, 1000, 100, 8));
+    for turn in 0..200_u64 {
+        let now = turn * 37;
+        let place = ask(&mut queue, u128::from(turn * turn % 7), now + 60_000, now).unwrap();
+        assert_eq!(queue.estimate(place.ticket, at(now)), Some(place.estimate), "turn {turn}");
+        while let Some(action) = queue.poll(at(now)) {
+            assert!(queue.admitted(granted(Some(action)), &[], at(now)));
+        }
+    }
+    assert!(queue.held() > 50, "{} wait", queue.held());
+}
+
+#[test]
 fn a_refused_attempt_waits_again_at_the_head_or_is_told_at_once() {
     let mut queue = FairQueue::new(Limits::default());
     let first = ask(&mut queue, 1, 1000, 0).unwrap();

@@ -221,6 +221,7 @@ impl Model {
             Ok(place) => {
                 assert!(!full && !lane_full);
                 assert!(place.position >= 1 && place.position <= own + 1, "{place:?}");
+                assert!(self.queue.estimate(place.ticket, now).is_some());
                 let gates = gates.iter().map(|(gate, _)| *gate).collect();
                 let held = Held { tenant, gates, deadline, granted: false };
                 assert!(self.held.insert(place.ticket, held).is_none());

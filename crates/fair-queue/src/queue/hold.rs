@@ -128,15 +128,15 @@ impl FairQueue {
         let mut longest = (first.gate, None);
         for want in barred {
             // An only candidate needs no estimate.
-            let known = longest.1.unwrap_or_else(|| self.estimate(candidate, longest.0, now));
-            let wait = self.estimate(candidate, want.gate, now);
+            let known = longest.1.unwrap_or_else(|| self.wait_at(candidate, longest.0, now));
+            let wait = self.wait_at(candidate, want.gate, now);
             longest = if wait > known { (want.gate, Some(wait)) } else { (longest.0, Some(known)) };
         }
         longest.0
     }
 
     /// How long a request would wait at a gate, behind what its tenant has there.
-    pub(super) fn estimate(&self, candidate: &Candidate<'_>, gate: u32, now: Timestamp) -> Duration {
+    pub(super) fn wait_at(&self, candidate: &Candidate<'_>, gate: u32, now: Timestamp) -> Duration {
         let lane = self.lane_of(candidate, gate).map(|lane| &self.lanes[lane]);
         let ask = Ask {
             lane,
@@ -180,7 +180,7 @@ impl FairQueue {
             gate: self.gates[gate].key,
             position: position.unwrap_or(behind + 1),
             waited,
-            retry_after: self.estimate(candidate, gate, now).clamp(alone, own_lane.max(alone)),
+            retry_after: self.wait_at(candidate, gate, now).clamp(alone, own_lane.max(alone)),
         }
     }
 
@@ -226,7 +226,7 @@ impl FairQueue {
         place
     }
 
-    /// Where a waiter belongs in a lane: behind whom, at which position, behind what cost.
+    /// Where a waiter belongs in a lane, or stands in it: behind whom, at which position, behind what cost.
     ///
     /// A newcomer belongs at the end. One that moves in from elsewhere is senior to most, so it is looked for
     /// from both ends at once.
@@ -243,7 +243,7 @@ impl FairQueue {
                 let position = (lane.waiting as usize).saturating_sub(after) + 1;
                 return (back, position, lane.queued.saturating_sub(behind));
             }
-            if self.waiters[front].serial > serial {
+            if self.waiters[front].serial >= serial {
                 return (self.waiters[front].in_lane.previous, before + 1, ahead);
             }
             (before, ahead) = (before + 1, ahead + cost(front));
@@ -295,16 +295,5 @@ impl FairQueue {
             self.wake_for(gate_place, cost);
         }
         charged_at
-    }
-
-    /// A waiter's place in its lane, counted from 1.
-    pub(super) fn position(&self, waiter: u32) -> usize {
-        let mut position = 1;
-        let mut before = self.waiters[waiter].in_lane.previous;
-        while before != NONE {
-            position += 1;
-            before = self.waiters[before].in_lane.previous;
-        }
-        position
     }
 }

@@ -118,7 +118,7 @@ impl FairQueue {
         for want in bars {
             let tenant = self.lanes[self.waiters[waiter].lane].tenant;
             let candidate = Candidate { wants, tenant: Some(tenant), weight: self.tenants[tenant].weight };
-            if self.estimate(&candidate, want.gate, now) > self.estimate(&candidate, longest, now) {
+            if self.wait_at(&candidate, want.gate, now) > self.wait_at(&candidate, longest, now) {
                 longest = want.gate;
             }
         }
@@ -217,9 +217,9 @@ impl FairQueue {
 
     fn expire(&mut self, due: impl Fn(Timestamp) -> bool, now: Timestamp) -> Option<Action> {
         let (_, waiter) = self.deadlines.first(&self.waiters).filter(|(deadline, _)| due(*deadline))?;
-        let lane = &self.lanes[self.waiters[waiter].lane];
-        let (tenant, gate) = (lane.tenant, lane.gate);
-        let position = self.position(waiter);
+        let lane = self.waiters[waiter].lane;
+        let (tenant, gate) = (self.lanes[lane].tenant, self.lanes[lane].gate);
+        let (_, position, _) = self.seat(waiter, lane);
         self.unlink(waiter, now);
         self.deadlines.remove(&mut self.waiters, waiter);
         let gone = &self.waiters[waiter];

@@ -1,8 +1,24 @@
+use std::time::Duration;
+
 use super::FairQueue;
+use crate::estimate::{self, Ask};
 use crate::slab::NONE;
-use crate::{GateSnapshot, LaneSnapshot, Snapshot, Timestamp, Weight};
+use crate::{GateSnapshot, LaneSnapshot, Snapshot, Ticket, Timestamp, Weight};
 
 impl FairQueue {
+    pub(super) fn wait_of(&self, ticket: Ticket, now: Timestamp) -> Option<Duration> {
+        let place = self.find_waiter(ticket)?;
+        let waiter = &self.waiters[place];
+        if waiter.granted != 0 {
+            return Some(Duration::ZERO);
+        }
+        let lane = &self.lanes[waiter.lane];
+        let (_, _, ahead) = self.seat(place, waiter.lane);
+        let cost = waiter.wants.at(lane.gate).map_or(1, |want| want.cost);
+        let ask = Ask { lane: Some(lane), weight: lane.weight, ahead, cost };
+        Some(estimate::wait(&self.gates[lane.gate], &ask, now))
+    }
+
     pub(super) fn view(&self, now: Timestamp) -> Snapshot {
         let mut lanes: Vec<Vec<LaneSnapshot>> = self.gates.iter().map(|_| Vec::new()).collect();
         for lane in self.lanes.iter().filter(|lane| lane.tenant != NONE) {

@@ -145,7 +145,13 @@ impl Dialer {
     async fn check_out_unhurried(&mut self) -> Result<CheckedOut, RedisError> {
         let address = match &mut self.target {
             Target::Fixed(address) => address.clone(),
-            Target::Named(sentinels) => sentinels.master().await?,
+            Target::Named(sentinels) => match (sentinels.master().await, &self.pool) {
+                (Ok(address), _) => address,
+                // They are asked where the master is, not whether it may serve: one that is connected goes on
+                // without them, and without them nobody else becomes the master.
+                (Err(_), Some(pooled)) => pooled.address.clone(),
+                (Err(error), None) => return Err(error),
+            },
         };
         let made = self.made.load(Ordering::Relaxed);
         if self.pool.as_ref().is_none_or(|pooled| pooled.address != address) {

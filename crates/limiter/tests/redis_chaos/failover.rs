@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fairlane_limiter::redis::Mode;
-use fairlane_redis_servers::{Sentinels, SentinelsOptions, Server};
+use fairlane_redis_servers::{Sentinels, SentinelsOptions, Server, wait::pass};
 use tokio::time::Instant;
 
 use crate::{
@@ -57,14 +57,34 @@ async fn a_paused_master() {
     trial("Sentinels and a paused master", sentinels, &url, Server::pause).await;
 }
 
-/// Sentinels may go, as long as one is there to ask.
+/// Sentinels may hang, as long as one is there to ask.
 #[tokio::test]
-async fn sentinels_that_are_down() {
+async fn sentinels_that_hang() {
     let sentinels = Sentinels::start().await;
     for sentinel in &sentinels.sentinels()[..2] {
         sentinel.pause();
     }
+    let start = Instant::now();
     let store = store(&sentinels.url(), Mode::Sentinel).await;
+    println!("one Sentinel of three: first served after {:?}", start.elapsed());
+    assert!(start.elapsed() < RECOVERY + MARGIN, "{:?}", start.elapsed());
     sentinels.servers()[0].command(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]).await;
     recovered(&store, "one Sentinel of three").await;
+}
+
+/// A master that serves goes on without Sentinels: they are asked where it is, not whether it may serve.
+#[tokio::test]
+async fn sentinels_that_are_gone() {
+    let sentinels = Sentinels::start().await;
+    let store = store(&sentinels.url(), Mode::Sentinel).await;
+    let load = Load::start(&store);
+    load.goes_on(50).await;
+    for break_sentinel in [Server::pause as fn(&Server), Server::stop] {
+        sentinels.sentinels().iter().for_each(break_sentinel);
+        pass(Duration::from_secs(2)).await;
+        load.goes_on(50).await;
+    }
+    let books = load.finish().await;
+    assert_eq!(books.errors, 0, "the master was there all the while");
+    books.doubles(None);
 }

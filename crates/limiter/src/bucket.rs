@@ -105,6 +105,15 @@ impl Bucket {
         possible.then(|| Self::of(content, at, quota))
     }
 
+    /// The same bucket by another clock: what was `now` by the one is `then` by the other.
+    #[cfg(feature = "redis")]
+    pub(crate) fn by_another_clock(self, now: Timestamp, then: Timestamp) -> Self {
+        let ahead = self.at.micros_since(now);
+        let behind = now.micros_since(self.at);
+        let at = then.as_micros().saturating_add(ahead).saturating_sub(behind);
+        Self { at: Timestamp::from_micros(at), ..self }
+    }
+
     /// Whether `cost` can be taken at the bucket's own time. Nothing can be taken from a debt, not even zero.
     #[must_use]
     #[inline]

@@ -32,7 +32,7 @@ pub(super) struct Core {
     pub(super) settle_within: Duration,
     pub(super) settling: Settling,
     pub(super) late: Late,
-    pub(super) voice: Arc<Voice>,
+    pub(super) voice: Voice,
     pub(super) runtime: Handle,
     pub(super) numbers: Numbers,
     pub(super) clock: TestClock,

@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use crate::BucketKey;
+use crate::{BucketKey, Dimension};
 
 /// The layout of names and values. Another layout gets another number, so that both can be in use for a while.
 const VERSION: &str = "v1";
@@ -46,11 +46,12 @@ impl Keys {
         name
     }
 
-    /// `<prefix>:v1:probe:<number>`: written to see whether a server can be written to. The number lets it be in any
-    /// slot of a cluster.
-    pub(super) fn probe(&self, number: u32) -> Key {
-        let mut name = Key::from_slice(&self.stem);
-        name.extend_from_slice(format!("probe:{number}").as_bytes());
+    /// `<prefix>:v1:probe:{<name of a probe's bucket>}`: written to see whether a server can be written to.
+    pub(super) fn probe(&self, number: u32) -> Mark {
+        let mut name = Mark::from_slice(&self.stem);
+        name.extend_from_slice(b"probe:{");
+        name.extend_from_slice(&self.bucket(&probe_bucket(number)));
+        name.push(b'}');
         name
     }
 
@@ -59,6 +60,13 @@ impl Keys {
         self.stem.len() + "255:".len() + 32
     }
 }
+
+/// The bucket of no identity, which probes look at. With the right number it is in any slot of a cluster.
+pub(super) const fn probe_bucket(number: u32) -> BucketKey {
+    BucketKey::new(Dimension::new(u8::MAX), PROBE_DIGEST | number as u128)
+}
+
+const PROBE_DIGEST: u128 = 0x6661_6972_6c61_6e65_7072_6f62_65ff_ffff << 32;
 
 fn push_decimal(name: &mut Key, number: u8) {
     if number >= 100 {
@@ -86,7 +94,6 @@ const HEXADECIMAL: &[u8; 16] = b"0123456789abcdef";
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Dimension;
 
     #[test]
     fn names_have_a_version_and_a_digest() {

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use redis::Value;
+use tokio::task::JoinHandle;
 
 use super::connection::node::Sent;
 use super::core::Core;
@@ -46,21 +47,42 @@ impl Late {
         self.lost.load(Ordering::Relaxed)
     }
 
-    /// Waits for the answer in the background.
+    /// Waits for the answer in the background, and gives back what it grants.
     #[cold]
     pub(super) fn adopt(core: &Arc<Core>, sent: Sent, request: &Request<'_>) {
+        let lines = PerCharge::<Line>::from_slice(request.lines);
+        let (asked, nonce, now) = (request.asked, request.nonce, request.now);
+        let spawned = Self::spawn(core, |core| async move {
+            let request = Request { lines: &lines, asked, nonce, now };
+            give_back_if_granted(&core, sent, &request).await
+        });
+        drop(spawned);
+    }
+
+    /// Gives back in the background what was granted; `None` if that is nothing.
+    pub(super) fn give_back(core: &Arc<Core>, lines: PerCharge<Line>) -> Option<JoinHandle<()>> {
+        if lines.is_empty() {
+            return None;
+        }
+        Self::spawn(core, |core| async move {
+            if core.give_back(&lines).await { Outcome::NothingTaken } else { Outcome::Unknown }
+        })
+    }
+
+    fn spawn<F>(core: &Arc<Core>, work: impl FnOnce(Arc<Core>) -> F) -> Option<JoinHandle<()>>
+    where
+        F: Future<Output = Outcome> + Send + 'static,
+    {
         let late = &core.late;
         if late.awaited.fetch_add(1, Ordering::Relaxed) >= MOST_AWAITED {
             late.awaited.fetch_sub(1, Ordering::Relaxed);
             late.lose(core);
-            return;
+            return None;
         }
-        let lines = PerCharge::<Line>::from_slice(request.lines);
-        let (asked, nonce, now) = (request.asked, request.nonce, request.now);
-        let core = Arc::clone(core);
-        core.clone().runtime.spawn(async move {
-            let request = Request { lines: &lines, asked, nonce, now };
-            let outcome = give_back_if_granted(&core, sent, &request).await;
+        let (work, core) = (work(Arc::clone(core)), Arc::clone(core));
+        let runtime = core.runtime.clone();
+        Some(runtime.spawn(async move {
+            let outcome = work.await;
             core.late.awaited.fetch_sub(1, Ordering::Relaxed);
             match outcome {
                 Outcome::NothingTaken => {}
@@ -69,7 +91,7 @@ impl Late {
                 }
                 Outcome::Unknown => core.late.lose(&core),
             }
-        });
+        }))
     }
 
     fn lose(&self, core: &Core) {
@@ -102,6 +124,7 @@ impl Core {
     /// Gives back what was taken. Whether that worked.
     pub(super) async fn give_back(self: &Arc<Self>, lines: &[Line]) -> bool {
         let lines = lines.iter().map(|line| Line { amount: -line.amount, ..*line }).collect();
-        self.settle(&Plan::lines(lines)).await.is_ok()
+        // Boxed, because a call gives back what it took, and giving back is a call.
+        Box::pin(self.settle(&Plan::lines(lines))).await.is_ok()
     }
 }

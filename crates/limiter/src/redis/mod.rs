@@ -1,5 +1,6 @@
 //! Buckets in Redis, shared by a fleet.
 
+mod cluster;
 mod connection;
 mod core;
 mod failure;
@@ -22,6 +23,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use self::cluster::{Cluster, Refresher};
 use self::connection::board::Board;
 use self::connection::dial::{Dialer, Manners, Target};
 use self::connection::node::Node;
@@ -93,31 +95,48 @@ impl RedisStore {
         let runtime = Handle::try_current().map_err(|_| SettingsError::NoRuntime)?;
         let manners = Arc::new(Manners::new(settings)?);
         let (board, origin) = (Arc::new(Board::new()), Instant::now());
-        let (node, target) = match &settings.topology {
-            Topology::Standalone { server } => {
-                (Node::new(server.to_string(), Arc::clone(&board), origin), Target::Fixed(server.clone()))
-            }
-            Topology::Sentinel { sentinels, master } => {
-                let named = Sentinels::new(sentinels, master, &manners).map_err(|_| SettingsError::Client)?;
-                (Node::new(master.clone(), Arc::clone(&board), origin), Target::Named(named))
-            }
-            Topology::Cluster { .. } => return Err(SettingsError::Client),
+        let sentinels = match &settings.topology {
+            Topology::Sentinel { sentinels, master } => Some(Sentinels::new(sentinels, master, &manners)),
+            Topology::Standalone { .. } | Topology::Cluster { .. } => None,
         };
-        board.list(std::iter::once(&node), true);
+        let sentinels = sentinels.transpose().map_err(|_| SettingsError::Client)?;
+        let node = |name: String| Node::new(name, Arc::clone(&board), origin);
+        let servers = match &settings.topology {
+            Topology::Standalone { server } => Servers::One(node(server.to_string())),
+            Topology::Sentinel { master, .. } => Servers::One(node(master.clone())),
+            Topology::Cluster { .. } => Servers::Cluster(Arc::new(Cluster::new())),
+        };
         let core = Arc::new(Core {
-            servers: Servers::One(Arc::clone(&node)),
+            servers,
             keys: Keys::new(&settings.key_prefix),
             timeout: settings.timeout,
             settle_within: settings.settle_within,
             settling: Settling::default(),
             late: Late::default(),
-            voice: Arc::new(Voice::new()),
+            voice: Voice::new(),
             runtime,
             numbers: Numbers::new(),
             clock,
         });
         let mut tasks = JoinSet::new();
-        tasks.spawn(Supervisor::new(Arc::clone(&core), node, Dialer::new(manners, target), 0).run());
+        match (&core.servers, &settings.topology, sentinels) {
+            (Servers::One(node), Topology::Standalone { server }, _) => {
+                board.list(std::iter::once(node), true);
+                let dialer = Dialer::new(manners, Target::Fixed(server.clone()));
+                tasks.spawn(Supervisor::new(Arc::clone(&core), Arc::clone(node), dialer).run());
+            }
+            (Servers::One(node), _, Some(sentinels)) => {
+                board.list(std::iter::once(node), true);
+                let dialer = Dialer::new(manners, Target::Named(sentinels));
+                tasks.spawn(Supervisor::new(Arc::clone(&core), Arc::clone(node), dialer).run());
+            }
+            (Servers::Cluster(cluster), Topology::Cluster { seeds }, _) => {
+                let (core, cluster, board) = (Arc::clone(&core), Arc::clone(cluster), Arc::clone(&board));
+                let refresher = Refresher::new(core, cluster, board, manners, origin, seeds);
+                tasks.spawn(refresher.map_err(|_| SettingsError::Client)?.run());
+            }
+            _ => return Err(SettingsError::Client),
+        }
         Ok(Self { shared: Arc::new(Shared { core, board, _tasks: tasks }) })
     }
 
@@ -174,7 +193,7 @@ impl Store for RedisStore {
     async fn settle(&self, settlements: &[Settlement]) -> Result<Balances, StoreError> {
         let plan = Plan::settlements(settlements);
         if settlements.is_empty() {
-            Ok(plan.settle(&nothing(), true))
+            Ok(plan.settle(&nothing(), |_| true))
         } else {
             self.shared.core.settle(&plan).await
         }

@@ -71,11 +71,11 @@ impl Plan {
         Decision::foresee(seen.now, self.observe(seen), |index| self.cost(index))
     }
 
-    /// What became of the buckets; `before`: the amounts had been settled before they were seen.
-    pub(super) fn settle(&self, seen: &Seen, before: bool) -> Balances {
+    /// What became of the buckets; `before`: whether a line had been settled before its bucket was seen.
+    pub(super) fn settle(&self, seen: &Seen, before: impl Fn(usize) -> bool) -> Balances {
         let mut buckets = self.observe(seen);
-        if !before {
-            for (bucket, place) in buckets.iter_mut().zip(&self.places) {
+        for (bucket, place) in buckets.iter_mut().zip(&self.places) {
+            if !before(*place) {
                 *bucket = bucket.settle_sum(-i128::from(self.lines[*place].amount));
             }
         }

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::cluster::Cluster;
 use super::connection::node::Node;
 use super::core::Core;
 use super::failure::Failure;
 use super::inspect::Inspection;
-use super::plan::Plan;
+use super::plan::{Line, Plan};
 use super::script::{Answer, Asked, Verdict};
 use crate::{Balances, Decision, StoreError};
 
@@ -21,33 +22,91 @@ const INSPECTION_TIME: Duration = Duration::from_secs(2);
 pub(super) enum Servers {
     /// One at a time.
     One(Arc<Node>),
+    /// Several, each with some slots.
+    Cluster(Arc<Cluster>),
+}
+
+/// Where buckets are that one request can be about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Spot {
+    /// On the only server.
+    Only,
+    /// In a slot of a cluster.
+    Slot(u16),
 }
 
 impl Core {
     pub(super) async fn take(self: &Arc<Self>, plan: &Plan) -> Result<Decision, StoreError> {
         let deadline = Instant::now() + self.timeout;
-        let Servers::One(node) = &self.servers;
-        let answer = self.ask(node, &plan.lines, Asked::Take, deadline).await?;
-        agreed(plan.judge(&answer.seen), &answer)
+        match &self.servers {
+            Servers::One(node) => {
+                let answer = self.ask(node, &plan.lines, Asked::Take, deadline).await?;
+                agreed(plan.judge(&answer.seen), &answer)
+            }
+            Servers::Cluster(cluster) => cluster.take(self, plan, deadline).await,
+        }
     }
 
     pub(super) async fn peek(self: &Arc<Self>, plan: &Plan) -> Result<Decision, StoreError> {
         let deadline = Instant::now() + self.timeout;
-        let Servers::One(node) = &self.servers;
-        let answer = self.ask(node, &plan.lines, Asked::Peek, deadline).await?;
-        agreed(plan.foresee(&answer.seen), &answer)
+        match &self.servers {
+            Servers::One(node) => {
+                let answer = self.ask(node, &plan.lines, Asked::Peek, deadline).await?;
+                agreed(plan.foresee(&answer.seen), &answer)
+            }
+            Servers::Cluster(cluster) => cluster.peek(self, plan, deadline).await,
+        }
     }
 
     pub(super) async fn settle(self: &Arc<Self>, plan: &Plan) -> Result<Balances, StoreError> {
-        let Servers::One(node) = &self.servers;
-        let answer = self.settle_on(node, &plan.lines).await?;
-        Ok(plan.settle(&answer.seen, answer.verdict == Verdict::Repeated))
+        match &self.servers {
+            Servers::One(_) => {
+                let answer = self.settle_at(Spot::Only, &plan.lines).await?;
+                Ok(plan.settle(&answer.seen, |_| answer.verdict == Verdict::Repeated))
+            }
+            Servers::Cluster(cluster) => cluster.settle(self, plan).await,
+        }
     }
 
     pub(super) async fn inspect(&self) -> Result<Inspection, Failure> {
         let deadline = Instant::now() + self.timeout.max(INSPECTION_TIME);
-        let Servers::One(node) = &self.servers;
-        Ok(Inspection { nodes: vec![self.inspect_node(node, deadline).await?] })
+        let nodes = match &self.servers {
+            Servers::One(node) => vec![Arc::clone(node)],
+            Servers::Cluster(cluster) => cluster.nodes(deadline).await?,
+        };
+        let mut inspection = Inspection::default();
+        for node in nodes {
+            inspection.nodes.push(self.inspect_node(&node, deadline).await?);
+        }
+        Ok(inspection)
+    }
+
+    /// The server of a place, if it is asked at present.
+    pub(super) async fn node_at(&self, spot: Spot, deadline: Instant) -> Result<Arc<Node>, Failure> {
+        let node = match (&self.servers, spot) {
+            (Servers::One(node), _) => Arc::clone(node),
+            (Servers::Cluster(cluster), Spot::Slot(slot)) => cluster.owner(slot, deadline).await?,
+            (Servers::Cluster(_), Spot::Only) => return Err(Failure::Down(None)),
+        };
+        node.ready(deadline).await?;
+        Ok(node)
+    }
+
+    /// Asks the server of a place, wherever that turns out to be.
+    pub(super) async fn ask_at(
+        self: &Arc<Self>,
+        spot: Spot,
+        lines: &[Line],
+        asked: Asked,
+        deadline: Instant,
+    ) -> Result<Answer, Failure> {
+        match (&self.servers, spot) {
+            (Servers::One(node), _) => self.ask(node, lines, asked, deadline).await,
+            (Servers::Cluster(cluster), Spot::Slot(slot)) => {
+                cluster.ask(self, slot, lines, asked, deadline).await
+            }
+            (Servers::Cluster(_), Spot::Only) => Err(Failure::Down(None)),
+        }
     }
 }
 

@@ -16,6 +16,7 @@ use super::core::Core;
 use super::failure::Failure;
 use super::plan::Line;
 use super::script::{Answer, Asked, Terms, Verdict};
+use super::servers::Spot;
 use super::voice::Kind;
 use crate::Timestamp;
 
@@ -58,11 +59,6 @@ impl Attempts {
         }
     }
 
-    /// When it is given up.
-    pub(super) const fn give_up(&self) -> Instant {
-        self.give_up
-    }
-
     /// What the next attempt carries: the same as the first, which decides how long the settlement may happen.
     pub(super) fn asked(&mut self, core: &Core, node: &Node) -> Asked {
         let (id, span) = (self.id, core.settle_within.max(core.timeout) + CLOCK_ERROR);
@@ -74,7 +70,7 @@ impl Attempts {
     /// The last word on the settlement, or `None` if it is to be tried again after a pause.
     pub(super) fn last_word(
         &mut self,
-        node: &Node,
+        node: Option<&Node>,
         outcome: Result<Answer, Failure>,
     ) -> Option<Result<Answer, Failure>> {
         match outcome {
@@ -82,7 +78,9 @@ impl Attempts {
             // The clocks differ by more than was thought. Without an uncertain attempt before, a later time is as
             // good as the first; with one, its mark may be gone.
             Ok(answer) => {
-                node.learn_time(answer.seen.now);
+                if let Some(node) = node {
+                    node.learn_time(answer.seen.now);
+                }
                 if self.uncertain || self.is_over() {
                     return Some(Err(Failure::Timeout));
                 }
@@ -126,35 +124,30 @@ fn terms(id: u128, server_time: Timestamp, span: Duration) -> Terms {
 }
 
 impl Core {
-    /// Settles lines whose buckets are all on one server.
-    pub(super) async fn settle_on(
-        self: &Arc<Self>,
-        node: &Arc<Node>,
-        lines: &[Line],
-    ) -> Result<Answer, Failure> {
-        let outcome = self.try_to_settle_on(node, lines).await;
+    /// Settles lines whose buckets are all in one place, however often that has to be tried.
+    pub(super) async fn settle_at(self: &Arc<Self>, spot: Spot, lines: &[Line]) -> Result<Answer, Failure> {
+        let outcome = self.try_to_settle_at(spot, lines).await;
         if let Err(failure) = &outcome {
-            let (address, error) = (node.address(), failure.to_redis());
-            self.voice
-                .say(Kind::Settlement, format_args!("gave up a settlement on Redis at {address}: {error}"));
+            let error = failure.to_redis();
+            self.voice.say(Kind::Settlement, format_args!("gave up a settlement on Redis: {error}"));
         }
         outcome
     }
 
-    async fn try_to_settle_on(self: &Arc<Self>, node: &Arc<Node>, lines: &[Line]) -> Result<Answer, Failure> {
+    async fn try_to_settle_at(self: &Arc<Self>, spot: Spot, lines: &[Line]) -> Result<Answer, Failure> {
         let _place = self.settling.enter()?;
         let mut attempts = Attempts::new(self, self.numbers.next_of_all());
         loop {
-            // While the server is not asked, waiting for it is the attempt.
-            let outcome = match node.up(attempts.give_up()).await {
-                Ok(()) => {
-                    let asked = attempts.asked(self, node);
-                    let deadline = (Instant::now() + self.timeout).min(attempts.give_up());
-                    self.ask(node, lines, asked, deadline).await
+            let deadline = (Instant::now() + self.timeout).min(attempts.give_up);
+            let outcome = match self.node_at(spot, deadline).await {
+                Ok(node) => {
+                    let asked = attempts.asked(self, &node);
+                    let outcome = self.ask_at(spot, lines, asked, deadline).await;
+                    attempts.last_word(Some(&node), outcome)
                 }
-                Err(failure) => return Err(failure),
+                Err(failure) => attempts.last_word(None, Err(failure)),
             };
-            if let Some(outcome) = attempts.last_word(node, outcome) {
+            if let Some(outcome) = outcome {
                 return outcome;
             }
             attempts.pause().await;

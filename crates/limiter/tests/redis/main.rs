@@ -1,6 +1,7 @@
 //! The store in Redis, against real servers.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod cluster;
 mod conformance;
 mod inspection;
 mod keys;

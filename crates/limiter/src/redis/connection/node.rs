@@ -72,6 +72,8 @@ pub(in crate::redis) struct Node {
     /// Server time less the time since `origin`, in microseconds.
     clock: AtomicI64,
     origin: Instant,
+    /// What probes have in their names, so that their keys are in a slot of this server.
+    probe_number: AtomicU32,
     pub(in crate::redis) script: Script,
 }
 
@@ -106,6 +108,7 @@ impl Node {
             trouble: Notify::new(),
             clock: AtomicI64::new(0),
             origin,
+            probe_number: AtomicU32::new(0),
             script: Script::default(),
         })
     }
@@ -143,16 +146,6 @@ impl Node {
         let started = states.wait_for(|state| *state != State::Starting);
         match timeout_at(deadline, started).await {
             Ok(Ok(state)) if *state == State::Up => Ok(()),
-            _ => Err(self.down_failure()),
-        }
-    }
-
-    /// Waits until the server can be asked, or for as long as may be.
-    pub(in crate::redis) async fn up(&self, deadline: Instant) -> Result<(), Failure> {
-        let mut states = self.sender.subscribe();
-        let up = states.wait_for(|state| *state == State::Up);
-        match timeout_at(deadline, up).await {
-            Ok(Ok(_)) => Ok(()),
             _ => Err(self.down_failure()),
         }
     }
@@ -271,6 +264,14 @@ impl Node {
     pub(in crate::redis) fn disconnect(&self) {
         self.links.fetch_add(1, Ordering::Relaxed);
         *self.link.write() = None;
+    }
+
+    pub(in crate::redis) fn probe_number(&self) -> u32 {
+        self.probe_number.load(Ordering::Relaxed)
+    }
+
+    pub(in crate::redis) fn set_probe_number(&self, number: u32) {
+        self.probe_number.store(number, Ordering::Relaxed);
     }
 
     /// Learns the server's time.

@@ -9,12 +9,13 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::dial::Dialer;
 use super::node::{Link, Node, Repair};
+use crate::Quota;
 use crate::redis::core::Core;
 use crate::redis::failure::{Concern, Failure};
+use crate::redis::keys::probe_bucket;
 use crate::redis::plan::Line;
 use crate::redis::script::Asked;
 use crate::redis::voice::Kind;
-use crate::{BucketKey, Dimension, Quota};
 
 /// How often a server that is asked is checked. Often enough that a connection is never idle for a second, after which
 /// a server may be told to close it.
@@ -28,16 +29,11 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(400);
 /// How long what is written to see whether a server can be written to is kept, in milliseconds.
 const PROBE_LIFE: u64 = 1_000;
 
-/// A digest that no identity has: probes look at this bucket, and never change it.
-const PROBE_DIGEST: u128 = 0x6661_6972_6c61_6e65_7072_6f62_65ff_ffff << 32;
-
 /// The task that watches over a server.
 pub(in crate::redis) struct Supervisor {
     core: Arc<Core>,
     node: Arc<Node>,
     dialer: Dialer,
-    /// What probes have in their names, so that their keys are in a slot of this server.
-    probe_number: u32,
     pace: Pace,
     /// Whether the eviction policy of this server has been looked at.
     known: Option<String>,
@@ -53,8 +49,8 @@ enum Outcome {
 }
 
 impl Supervisor {
-    pub(in crate::redis) fn new(core: Arc<Core>, node: Arc<Node>, dialer: Dialer, probe_number: u32) -> Self {
-        Self { core, node, dialer, probe_number, pace: Pace::new(), known: None }
+    pub(in crate::redis) fn new(core: Arc<Core>, node: Arc<Node>, dialer: Dialer) -> Self {
+        Self { core, node, dialer, pace: Pace::new(), known: None }
     }
 
     /// Watches for ever.
@@ -192,20 +188,25 @@ impl Supervisor {
         {
             return Err(Failure::Broken(io::Error::other("the server is not a master").into()));
         }
-        let digest = PROBE_DIGEST | u128::from(self.probe_number);
-        let bucket = BucketKey::new(Dimension::new(u8::MAX), digest);
-        let line = Line { key: bucket, quota: Quota::LEAST, amount: 0 };
-        let answer = self.core.ask_over(&self.node, link, &[line], Asked::Peek, deadline, false).await?;
-        self.node.learn_time(answer.seen.now);
+        let line = Line { key: probe_bucket(self.node.probe_number()), quota: Quota::LEAST, amount: 0 };
+        match self.core.ask_over(&self.node, link, &[line], Asked::Peek, deadline, false).await {
+            Ok(answer) => self.node.learn_time(answer.seen.now),
+            // A slot that has moved says nothing about the server.
+            Err(Failure::Elsewhere(_)) => {}
+            Err(failure) => return Err(failure),
+        }
         self.write(link).await
     }
 
     async fn write(&self, link: &Link) -> Result<(), Failure> {
         let deadline = Instant::now() + self.dialer.dial_time();
         let mut write = redis::cmd("SET");
-        let key = self.core.keys.probe(self.probe_number);
+        let key = self.core.keys.probe(self.node.probe_number());
         write.arg(key.as_slice()).arg(1).arg("PX").arg(PROBE_LIFE);
-        self.core.command(link, write, deadline).await.map(drop)
+        match self.core.command(link, write, deadline).await {
+            Ok(_) | Err(Failure::Elsewhere(_)) => Ok(()),
+            Err(failure) => Err(failure),
+        }
     }
 
     /// Warns of a server that throws away buckets, once for each.

@@ -1,0 +1,180 @@
+//! Calls on buckets that are in several slots: one request for each, at the same time.
+//!
+//! All or nothing is brought about by giving back: if one slot refuses, what others have granted is given back before
+//! the call is answered. Meanwhile others may be refused for want of what is about to come back, but nobody is ever
+//! granted too much.
+
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Poll;
+
+use tokio::time::{Instant, timeout_at};
+
+use super::Cluster;
+use super::slots::slot_of;
+use crate::bucket::Bucket;
+use crate::decision::PerCharge;
+use crate::redis::core::Core;
+use crate::redis::failure::Failure;
+use crate::redis::late::Late;
+use crate::redis::plan::{Line, Plan, Seen};
+use crate::redis::script::{Answer, Asked, Verdict};
+use crate::redis::servers::Spot;
+use crate::{Balances, Decision, StoreError};
+
+/// The lines of a call that are in one slot.
+#[derive(Debug)]
+struct Group {
+    slot: u16,
+    lines: PerCharge<Line>,
+    /// Where they are among all lines.
+    places: PerCharge<usize>,
+}
+
+impl Cluster {
+    pub(in crate::redis) async fn take(
+        &self,
+        core: &Arc<Core>,
+        plan: &Plan,
+        deadline: Instant,
+    ) -> Result<Decision, StoreError> {
+        let groups = groups(core, plan);
+        let mut shares = Shares { core, granted: PerCharge::new() };
+        let asked =
+            groups.iter().map(|group| self.ask(core, group.slot, &group.lines, Asked::Take, deadline));
+        let answers = all(asked, |place, answer| {
+            if let Ok(Answer { verdict: Verdict::Granted, .. }) = answer {
+                shares.granted.extend_from_slice(&groups[place].lines);
+            }
+        })
+        .await;
+        let answers = match answers.into_iter().collect::<Result<Vec<_>, _>>() {
+            Ok(answers) => answers,
+            // Dropping the shares gives them back in the background.
+            Err(failure) => return Err(failure.into()),
+        };
+        let granted = answers.iter().all(|answer| answer.verdict == Verdict::Granted);
+        let decision = plan.judge(&together(plan, &groups, &answers));
+        if decision.is_granted() != granted {
+            return Err(Failure::Nonsense("a verdict that does not follow from the buckets").into());
+        }
+        if granted {
+            shares.granted.clear();
+        } else {
+            shares.give_back(deadline).await;
+        }
+        Ok(decision)
+    }
+
+    pub(in crate::redis) async fn peek(
+        &self,
+        core: &Arc<Core>,
+        plan: &Plan,
+        deadline: Instant,
+    ) -> Result<Decision, StoreError> {
+        let groups = groups(core, plan);
+        let asked =
+            groups.iter().map(|group| self.ask(core, group.slot, &group.lines, Asked::Peek, deadline));
+        let answers = all(asked, |_, _| {}).await.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let granted = answers.iter().all(|answer| answer.verdict == Verdict::Granted);
+        let decision = plan.foresee(&together(plan, &groups, &answers));
+        if decision.is_granted() == granted {
+            Ok(decision)
+        } else {
+            Err(Failure::Nonsense("a verdict that does not follow from the buckets").into())
+        }
+    }
+
+    pub(in crate::redis) async fn settle(
+        &self,
+        core: &Arc<Core>,
+        plan: &Plan,
+    ) -> Result<Balances, StoreError> {
+        let groups = groups(core, plan);
+        let settled = groups.iter().map(|group| core.settle_at(Spot::Slot(group.slot), &group.lines));
+        let answers = all(settled, |_, _| {}).await.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let before = |line: usize| {
+            let mut pairs = groups.iter().zip(&answers);
+            let own = pairs.find(|(group, _)| group.places.contains(&line));
+            own.is_some_and(|(_, answer)| answer.verdict == Verdict::Repeated)
+        };
+        Ok(plan.settle(&together(plan, &groups, &answers), before))
+    }
+}
+
+fn groups(core: &Core, plan: &Plan) -> Vec<Group> {
+    let mut groups: Vec<Group> = Vec::new();
+    for (place, line) in plan.lines.iter().enumerate() {
+        let slot = slot_of(&core.keys.bucket(&line.key));
+        let known = groups.iter().position(|group| group.slot == slot);
+        let at = known.unwrap_or_else(|| {
+            groups.push(Group { slot, lines: PerCharge::new(), places: PerCharge::new() });
+            groups.len() - 1
+        });
+        groups[at].lines.push(*line);
+        groups[at].places.push(place);
+    }
+    groups
+}
+
+/// What was seen of all buckets, as if by one clock.
+fn together(plan: &Plan, groups: &[Group], answers: &[Answer]) -> Seen {
+    let now = answers.iter().map(|answer| answer.seen.now).max().unwrap_or_default();
+    let mut buckets = PerCharge::<Option<Bucket>>::from_elem(None, plan.lines.len());
+    for (group, answer) in groups.iter().zip(answers) {
+        for (place, bucket) in group.places.iter().zip(&answer.seen.buckets) {
+            buckets[*place] = bucket.map(|bucket| bucket.by_another_clock(answer.seen.now, now));
+        }
+    }
+    Seen { now, buckets }
+}
+
+/// What has been granted of a call that is not granted yet. Given back in the background when dropped.
+struct Shares<'a> {
+    core: &'a Arc<Core>,
+    granted: PerCharge<Line>,
+}
+
+impl Shares<'_> {
+    /// Gives everything back, and waits for it as long as the call may take.
+    async fn give_back(mut self, deadline: Instant) {
+        let granted = std::mem::take(&mut self.granted);
+        if let Some(returning) = Late::give_back(self.core, granted) {
+            // What takes longer goes on in the background, and is counted there.
+            drop(timeout_at(deadline, returning).await);
+        }
+    }
+}
+
+impl Drop for Shares<'_> {
+    fn drop(&mut self) {
+        drop(Late::give_back(self.core, std::mem::take(&mut self.granted)));
+    }
+}
+
+/// Waits for all futures together, and looks at each output as it comes.
+async fn all<F: Future>(
+    futures: impl Iterator<Item = F>,
+    mut look: impl FnMut(usize, &F::Output),
+) -> Vec<F::Output> {
+    let mut waiting: Vec<Pin<Box<F>>> = futures.map(Box::pin).collect();
+    let mut outputs: Vec<Option<F::Output>> = waiting.iter().map(|_| None).collect();
+    poll_fn(|context| {
+        let mut ready = true;
+        for (place, (future, output)) in waiting.iter_mut().zip(&mut outputs).enumerate() {
+            if output.is_none() {
+                match future.as_mut().poll(context) {
+                    Poll::Ready(outcome) => {
+                        look(place, &outcome);
+                        *output = Some(outcome);
+                    }
+                    Poll::Pending => ready = false,
+                }
+            }
+        }
+        if ready { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+    outputs.into_iter().flatten().collect()
+}

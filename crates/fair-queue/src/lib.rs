@@ -47,7 +47,8 @@
 //!
 //! Lanes of one weight stay in the order of their service while they wait, so each weight has an ordered set of
 //! its own and a pick compares one lane of each: O(K + log n) for K distinct weights and n tenants. All of it is
-//! in integers, with remainders carried: ties are ties, on every machine.
+//! in integers, with remainders carried: ties are ties, on every machine. (Estimates, which decide no turn, are in
+//! floats.)
 //!
 //! # Bounds
 //!

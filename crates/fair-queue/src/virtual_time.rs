@@ -6,7 +6,7 @@
 //!
 //! # Exactness
 //!
-//! One unit is [`SCALE`] = 2^32 steps. `V` is kept as whole steps and a remainder over the `W` of the last
+//! One unit is 2^32 steps ([`SCALE_BITS`]). `V` is kept as whole steps and a remainder over the `W` of the last
 //! advance, so as long as `W` stays, nothing is ever rounded: a thousand picks among weights 5, 1, 1 leave
 //! `V` at 1000/7 exactly, and lags that are equal compare as equal. When `W` changes, the remainder is
 //! re-expressed over the new one, and what is lost is less than 1/W of a step. Each advance is at least

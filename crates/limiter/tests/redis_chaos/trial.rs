@@ -9,7 +9,7 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-use crate::support::{self, TIMEOUT, fresh, recovered, remaining, standalone, take};
+use crate::support::{self, TIMEOUT, USUAL_MARGIN, fresh, median, recovered, remaining, standalone, take};
 
 /// Callers at once during the outage.
 const CALLERS: u64 = 4;
@@ -44,6 +44,8 @@ impl Setup {
 pub(crate) struct Outage {
     pub(crate) granted: u64,
     pub(crate) refused: u64,
+    /// How long those took that did not fail at once.
+    waits: Vec<Duration>,
 }
 
 /// What may have been charged although nobody got a grant.
@@ -104,6 +106,9 @@ pub(crate) async fn call(store: &RedisStore, charge: Charge, what: &str) -> Outa
                     }
                     Err(_) => outage.refused += 1,
                 }
+                if taken.took > TIMEOUT / 4 {
+                    outage.waits.push(taken.took);
+                }
                 // Refusals at once would leave no time for anything else.
                 support::breathe().await;
             }
@@ -115,6 +120,11 @@ pub(crate) async fn call(store: &RedisStore, charge: Charge, what: &str) -> Outa
         let outage = outage.unwrap();
         sum.granted += outage.granted;
         sum.refused += outage.refused;
+        sum.waits.extend(outage.waits);
+    }
+    if !sum.waits.is_empty() {
+        let usual = median(sum.waits.clone());
+        assert!(usual <= TIMEOUT + USUAL_MARGIN, "{what}: calls took {usual:?} (median)");
     }
     assert!(sum.refused > 0, "{what}: there was no outage");
     sum

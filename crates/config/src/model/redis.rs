@@ -60,7 +60,7 @@ pub enum Outage {
     /// They are answered 503 with the code `rate_limit_store_unavailable`: nothing passes unmetered.
     #[default]
     FailClosed,
-    /// They pass unmetered, each counted by `rate_limit_fail_open_total`.
+    /// They pass unmetered, which `rate_limit_fail_open_total` counts.
     FailOpen,
 }
 

@@ -64,7 +64,7 @@ async fn a_cluster_admits_exactly_the_capacity_and_refusals_take_nothing() {
         .limit("per_team: { requests_per_day: 30 }")
         .limit(&format!("global: {{ requests_per_day: {PLENTY} }}"));
     let (one, other) = (started(&config).await, started(&config).await);
-    let both = |at: usize| if at % 2 == 0 { &one } else { &other };
+    let both = |at: usize| if at.is_multiple_of(2) { &one } else { &other };
     // Alone, and so exact: a charge that is given back at another node for a moment refuses nobody.
     for at in 0..20 {
         let answer = both(at).call(alice()).await;

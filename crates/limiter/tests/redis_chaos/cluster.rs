@@ -1,6 +1,12 @@
 //! A cluster whose shards die, change places, and hand slots to each other.
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use fairlane_limiter::{BucketKey, RedisStore, Settlement, Store as _, redis::Mode};
 use fairlane_redis_servers::{Cluster, ClusterOptions, Server, wait::until};
@@ -127,19 +133,21 @@ async fn slots_move_under_load() {
     let store = store(&cluster.url(), Mode::Cluster).await;
     let (key, name) = keys(&cluster, &store).await.swap_remove(0);
     let hot = bucket(key, 1_000_000, 1);
+    // Finding the key took one.
+    let granted = Arc::new(AtomicU64::new(1));
     let (stop, stopped) = watch::channel(false);
     let mut callers = JoinSet::new();
     for _ in 0..CALLERS {
-        let (store, stopped) = (store.clone(), stopped.clone());
+        let (store, stopped, granted) = (store.clone(), stopped.clone(), Arc::clone(&granted));
         callers.spawn(async move {
-            let (mut granted, mut errors) = (0_u64, 0_u64);
+            let mut errors = 0_u64;
             while !*stopped.borrow() {
                 let taken = take(&store, hot).await;
                 taken.assert_in_time("a slot on its way");
                 match &taken.result {
                     Ok(decision) => {
                         assert!(decision.is_granted(), "{decision:?}");
-                        granted += 1;
+                        granted.fetch_add(1, Ordering::SeqCst);
                     }
                     Err(_) => {
                         errors += 1;
@@ -147,28 +155,34 @@ async fn slots_move_under_load() {
                     }
                 }
             }
-            (granted, errors)
+            errors
         });
     }
+    // Grants of the bucket that moves, and of others.
     let load = Load::start(&store);
-    load.goes_on(50).await;
+    let goes_on = || async {
+        let target = granted.load(Ordering::SeqCst) + 50;
+        until("the bucket that moves", || async { (granted.load(Ordering::SeqCst) >= target).then_some(()) })
+            .await;
+        load.goes_on(30).await;
+    };
+    goes_on().await;
     let slot = cluster.slot(&name).await;
     for to in [1, 2, 0] {
         let moving = cluster.begin_move(slot, to).await;
-        load.goes_on(30).await;
+        goes_on().await;
         while moving.step().await > 0 {}
-        load.goes_on(30).await;
+        goes_on().await;
         moving.finish().await;
-        load.goes_on(30).await;
+        goes_on().await;
         assert_eq!(cluster.owner(slot).await, to);
     }
     stop.send_replace(true);
-    let (mut granted, mut errors) = (1, 0);
+    let mut errors = 0;
     while let Some(caller) = callers.join_next().await {
-        let (grants, failures) = caller.unwrap();
-        granted += grants;
-        errors += failures;
+        errors += caller.unwrap();
     }
+    let granted = granted.load(Ordering::SeqCst);
     let books = load.finish().await;
     books.doubles(None);
     println!("slots that move: {granted} grants, {errors} errors, longest gap {:?}", books.longest_gap());

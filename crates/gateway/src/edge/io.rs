@@ -129,6 +129,13 @@ impl<T: AsyncRead + Unpin> AsyncRead for EdgeIo<T> {
             let count = buffer.remaining().min(this.opening_read - this.opening_given);
             buffer.put_slice(&this.opening[this.opening_given..this.opening_given + count]);
             this.opening_given += count;
+            // What is there already goes with it: hyper asks for room for a whole read each time, and would take a second,
+            // larger buffer for the life of the connection.
+            if buffer.remaining() > 0
+                && let Poll::Ready(Err(error)) = Pin::new(&mut this.inner).poll_read(context, buffer)
+            {
+                return Poll::Ready(Err(error));
+            }
         } else {
             ready!(Pin::new(&mut this.inner).poll_read(context, buffer))?;
         }

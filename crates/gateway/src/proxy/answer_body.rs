@@ -1,7 +1,7 @@
 //! The body of a backend's answer on its way to the caller.
 
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -44,6 +44,8 @@ pub(super) struct AnswerBody<B> {
     deadline: Deadline,
     limits: Limits,
     dialect: Option<Dialect>,
+    /// Why it was cut, until that is told.
+    cut: Option<BodyError>,
 }
 
 // === impl BodyError ===
@@ -76,7 +78,7 @@ impl<B: Body<Data = Bytes>> AnswerBody<B> {
     ) -> Self {
         // An error event would break a length that was promised.
         let dialect = dialect.filter(|_| inner.size_hint().exact().is_none());
-        let mut body = Self { inner: Some(inner), first, deadline, limits, dialect };
+        let mut body = Self { inner: Some(inner), first, deadline, limits, dialect, cut: None };
         if body.first.is_some() {
             body.progressed(Instant::now());
         } else {
@@ -90,14 +92,18 @@ impl<B: Body<Data = Bytes>> AnswerBody<B> {
         self.deadline.set(next.min(self.limits.total));
     }
 
-    fn fail(&mut self, error: BodyError) -> Option<Result<Frame<Bytes>, BoxError>> {
+    fn fail(&mut self, error: BodyError, cx: &Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         self.inner = None;
         self.first = None;
         tracing::debug!(error = &error as &dyn std::error::Error, "an answer ended early");
-        Some(match self.dialect {
-            Some(dialect) => Ok(Frame::data(error.event(dialect))),
-            None => Err(error.into()),
-        })
+        if let Some(dialect) = self.dialect {
+            return Poll::Ready(Some(Ok(Frame::data(error.event(dialect)))));
+        }
+        // An error makes hyper close the connection with whatever it has not written yet, perhaps the status itself.
+        // One turn lets it write.
+        self.cut = Some(error);
+        cx.waker().wake_by_ref();
+        Poll::Pending
     }
 }
 
@@ -117,28 +123,33 @@ where
         if let Some(first) = this.first.take() {
             return Poll::Ready(Some(Ok(first)));
         }
-        let Some(inner) = &mut this.inner else { return Poll::Ready(None) };
+        let Some(inner) = &mut this.inner else {
+            return Poll::Ready(this.cut.take().map(|error| Err(error.into())));
+        };
         match Pin::new(inner).poll_frame(cx) {
             Poll::Ready(Some(Ok(frame))) => {
                 let now = Instant::now();
                 // A backend that is always ready never lets the timer be asked.
                 if now >= this.limits.total {
-                    return Poll::Ready(this.fail(BodyError::Timeout));
+                    return this.fail(BodyError::Timeout, cx);
                 }
                 this.progressed(now);
                 Poll::Ready(Some(Ok(frame)))
             }
-            Poll::Ready(Some(Err(error))) => Poll::Ready(this.fail(BodyError::Broken(error.into()))),
+            Poll::Ready(Some(Err(error))) => this.fail(BodyError::Broken(error.into()), cx),
             Poll::Ready(None) => {
                 this.inner = None;
                 Poll::Ready(None)
             }
-            Poll::Pending => this.deadline.poll_passed(cx).map(|()| this.fail(BodyError::Timeout)),
+            Poll::Pending => {
+                ready!(this.deadline.poll_passed(cx));
+                this.fail(BodyError::Timeout, cx)
+            }
         }
     }
 
     fn is_end_stream(&self) -> bool {
-        self.first.is_none() && self.inner.as_ref().is_none_or(Body::is_end_stream)
+        self.first.is_none() && self.cut.is_none() && self.inner.as_ref().is_none_or(Body::is_end_stream)
     }
 
     fn size_hint(&self) -> SizeHint {

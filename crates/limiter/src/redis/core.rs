@@ -1,5 +1,6 @@
 //! One request to one server: sending it, understanding the answer, and what is done if there is none.
 
+use std::cell::Cell;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use super::connection::node::{Link, Node, Sent};
 use super::failure::Failure;
 use super::keys::Keys;
 use super::late::Late;
-use super::plan::Line;
+use super::plan::Lines;
 use super::script::{self, Answer, Asked, Form, Request};
 use super::servers::Servers;
 use super::settle::Settling;
@@ -38,7 +39,7 @@ pub(super) struct Core {
     pub(super) clock: TestClock,
 }
 
-/// Numbers that no other request has.
+/// Numbers that no other settlement has, of any store.
 #[derive(Debug)]
 pub(super) struct Numbers {
     /// Tells this store from all others.
@@ -59,7 +60,7 @@ impl Core {
     pub(super) async fn ask(
         self: &Arc<Self>,
         node: &Arc<Node>,
-        lines: &[Line],
+        lines: Lines<'_>,
         asked: Asked,
         deadline: Instant,
     ) -> Result<Answer, Failure> {
@@ -75,12 +76,12 @@ impl Core {
         self: &Arc<Self>,
         node: &Node,
         link: &Link,
-        lines: &[Line],
+        lines: Lines<'_>,
         asked: Asked,
         deadline: Instant,
         asking: bool,
     ) -> Result<Answer, Failure> {
-        let request = Request { lines, asked, nonce: self.numbers.next(), now: self.clock.now() };
+        let request = Request { lines, asked, nonce: nonce(), now: self.clock.now() };
         let exchange = Exchange { core: self, link, request, deadline, asking };
         let (form, loads) = (node.script.form(), node.script.loads());
         let mut outcome = exchange.run(form).await;
@@ -139,7 +140,7 @@ impl Exchange<'_> {
         if value.is_some() {
             pending.sent = None;
         }
-        self.request.decode(&answered(value)?).map_err(Failure::Nonsense)
+        self.request.decode(answered(value)?).map_err(Failure::Nonsense)
     }
 
     /// Makes the script known to a server that did not know it, unless another request has done so since.
@@ -206,15 +207,19 @@ impl Numbers {
         Self { instance: RandomState::new().hash_one(0), next: AtomicU64::new(0) }
     }
 
-    #[inline]
-    pub(super) fn next(&self) -> u64 {
-        self.next.fetch_add(1, Ordering::Relaxed)
+    pub(super) fn next(&self) -> u128 {
+        u128::from(self.instance) << 64 | u128::from(self.next.fetch_add(1, Ordering::Relaxed))
     }
+}
 
-    /// A number that no request of any other store has, either.
-    pub(super) fn next_of_all(&self) -> u128 {
-        u128::from(self.instance) << 64 | u128::from(self.next())
+/// A number that is on its way on no connection. Each thread counts for itself from where nobody else is: one counter for
+/// all would be fought over.
+#[inline]
+fn nonce() -> u64 {
+    thread_local! {
+        static NEXT: Cell<u64> = Cell::new(RandomState::new().hash_one(0));
     }
+    NEXT.with(|next| next.replace(next.get().wrapping_add(1)))
 }
 
 impl TestClock {

@@ -122,6 +122,12 @@ impl Failure {
     }
 }
 
+impl From<Nonsense> for Failure {
+    fn from(nonsense: Nonsense) -> Self {
+        Self::Nonsense(nonsense)
+    }
+}
+
 impl From<Failure> for StoreError {
     fn from(failure: Failure) -> Self {
         match failure {

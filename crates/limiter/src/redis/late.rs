@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 
 use super::connection::node::Sent;
 use super::core::Core;
-use super::plan::{Line, Plan};
+use super::plan::{Line, Lines, Plan};
 use super::script::{Request, Verdict};
 use super::voice::Kind;
 use crate::decision::PerCharge;
@@ -50,11 +50,11 @@ impl Late {
     /// Waits for the answer in the background, and gives back what it grants.
     #[cold]
     pub(super) fn adopt(core: &Arc<Core>, sent: Sent, request: &Request<'_>) {
-        let lines = PerCharge::<Line>::from_slice(request.lines);
+        let lines: PerCharge<Line> = request.lines.iter().collect();
         let (asked, nonce, now) = (request.asked, request.nonce, request.now);
         let spawned = Self::spawn(core, |core| async move {
-            let request = Request { lines: &lines, asked, nonce, now };
-            give_back_if_granted(&core, sent, &request).await
+            let request = Request { lines: Lines::Lines(&lines), asked, nonce, now };
+            give_back_if_granted(&core, sent, &request, &lines).await
         });
         drop(spawned);
     }
@@ -101,13 +101,18 @@ impl Late {
     }
 }
 
-async fn give_back_if_granted(core: &Arc<Core>, sent: Sent, request: &Request<'_>) -> Outcome {
+async fn give_back_if_granted(
+    core: &Arc<Core>,
+    sent: Sent,
+    request: &Request<'_>,
+    lines: &[Line],
+) -> Outcome {
     match tokio::time::timeout(LATEST, sent).await {
         // An error of the server: it did nothing.
         Ok(Ok(Value::ServerError(_))) => Outcome::NothingTaken,
-        Ok(Ok(value)) => match request.decode(&value) {
+        Ok(Ok(value)) => match request.decode(value) {
             Ok(answer) if answer.verdict == Verdict::Granted => {
-                if core.give_back(request.lines).await {
+                if core.give_back(lines).await {
                     Outcome::GivenBack
                 } else {
                     Outcome::Unknown
@@ -123,8 +128,7 @@ async fn give_back_if_granted(core: &Arc<Core>, sent: Sent, request: &Request<'_
 impl Core {
     /// Gives back what was taken. Whether that worked.
     pub(super) async fn give_back(self: &Arc<Self>, lines: &[Line]) -> bool {
-        let lines = lines.iter().map(|line| Line { amount: -line.amount, ..*line }).collect();
         // Boxed, because a call gives back what it took, and giving back is a call.
-        Box::pin(self.settle(&Plan::lines(lines))).await.is_ok()
+        Box::pin(self.settle(&Plan::giving_back(lines))).await.is_ok()
     }
 }

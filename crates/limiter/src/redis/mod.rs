@@ -34,13 +34,12 @@ pub use self::health::{NodeHealth, RedisHealth};
 pub use self::inspect::{Inspection, NodeInspection};
 use self::keys::Keys;
 use self::late::Late;
-use self::plan::{Plan, Seen};
+use self::plan::Plan;
 use self::servers::Servers;
 pub use self::settings::{Address, Mode, Password, RedisSettings, SettingsError, Tls, Topology};
 use self::settle::Settling;
 use self::voice::Voice;
-use crate::decision::PerCharge;
-use crate::{Balances, Charge, Decision, Settlement, Store, StoreError, Timestamp};
+use crate::{Balances, Charge, Decision, Settlement, Store, StoreError};
 
 /// Counts of what a [`RedisStore`] did beside answering, for metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -174,35 +173,17 @@ impl RedisStore {
 }
 
 impl Store for RedisStore {
-    async fn take(&self, charges: &[Charge]) -> Result<Decision, StoreError> {
-        match Plan::charges(charges) {
-            Err(impossible) => Ok(Decision::Impossible(impossible)),
-            Ok(plan) if charges.is_empty() => Ok(plan.judge(&nothing())),
-            Ok(plan) => self.shared.core.take(&plan).await,
-        }
+    fn take(&self, charges: &[Charge]) -> impl Future<Output = Result<Decision, StoreError>> + Send {
+        self.shared.core.take(charges)
     }
 
-    async fn peek(&self, charges: &[Charge]) -> Result<Decision, StoreError> {
-        match Plan::charges(charges) {
-            Err(impossible) => Ok(Decision::Impossible(impossible)),
-            Ok(plan) if charges.is_empty() => Ok(plan.foresee(&nothing())),
-            Ok(plan) => self.shared.core.peek(&plan).await,
-        }
+    fn peek(&self, charges: &[Charge]) -> impl Future<Output = Result<Decision, StoreError>> + Send {
+        self.shared.core.peek(charges)
     }
 
     async fn settle(&self, settlements: &[Settlement]) -> Result<Balances, StoreError> {
-        let plan = Plan::settlements(settlements);
-        if settlements.is_empty() {
-            Ok(plan.settle(&nothing(), |_| true))
-        } else {
-            self.shared.core.settle(&plan).await
-        }
+        self.shared.core.settle(&Plan::settlements(settlements)).await
     }
-}
-
-/// What is seen when there is nothing to look at: whoever asks for nothing gets it without a server.
-fn nothing() -> Seen {
-    Seen { now: Timestamp::ZERO, buckets: PerCharge::new() }
 }
 
 impl std::fmt::Debug for RedisStore {

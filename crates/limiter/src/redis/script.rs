@@ -5,10 +5,9 @@ use std::sync::LazyLock;
 use redis::{Cmd, Value};
 use smallvec::SmallVec;
 
-use super::keys::Keys;
-use super::plan::{Line, Seen};
+use super::keys::{Keys, probe_bucket};
+use super::plan::{Buckets, Line, Lines, Seen};
 use crate::bucket::Bucket;
-use crate::decision::PerCharge;
 use crate::{BucketKey, Quota, Timestamp};
 
 /// The text of the script.
@@ -52,7 +51,7 @@ pub(super) struct Terms {
 /// One request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Request<'a> {
-    pub(super) lines: &'a [Line],
+    pub(super) lines: Lines<'a>,
     pub(super) asked: Asked,
     /// Repeated by the answer, so that the answer to another request is noticed.
     pub(super) nonce: u64,
@@ -76,7 +75,7 @@ pub(super) enum Verdict {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Answer {
     pub(super) verdict: Verdict,
-    /// Without buckets if it is too late.
+    /// Without buckets if it was too late.
     pub(super) seen: Seen,
 }
 
@@ -97,7 +96,7 @@ impl Request<'_> {
         let size = 192 + script.1.len() + count * (keys.longest() + REQUEST_SIZE);
         let mut command = Cmd::with_capacity(count + 8, size);
         command.arg(script.0).arg(script.1).arg(count + usize::from(mark.is_some()));
-        for line in self.lines {
+        for line in self.lines.iter() {
             command.arg(keys.bucket(&line.key).as_slice());
         }
         if let Some(mark) = mark {
@@ -105,10 +104,9 @@ impl Request<'_> {
         }
         command.arg(self.head().as_slice());
         let mut items = SmallVec::<[u8; 8 * REQUEST_SIZE]>::new();
-        for Line { quota, amount, .. } in self.lines {
-            items.extend_from_slice(&signed(*amount));
-            items.extend_from_slice(&unsigned(quota.capacity()));
-            items.extend_from_slice(&unsigned(quota.refill_per_day()));
+        for Line { quota, amount, .. } in self.lines.iter() {
+            let item = [signed(amount), unsigned(quota.capacity()), unsigned(quota.refill_per_day())];
+            items.extend_from_slice(item.as_flattened());
         }
         command.arg(items.as_slice());
         if let Some(now) = self.now {
@@ -117,10 +115,10 @@ impl Request<'_> {
         command
     }
 
-    pub(super) fn decode(&self, answer: &Value) -> Result<Answer, Nonsense> {
-        let Value::BulkString(answer) = answer else { return Err("not a string of bytes") };
+    pub(super) fn decode(&self, answer: Value) -> Result<Answer, Nonsense> {
+        let Value::BulkString(bytes) = answer else { return Err("not a string of bytes") };
         let head = self.head();
-        let (letter, rest) = answer.split_first().ok_or("nothing")?;
+        let (letter, rest) = bytes.split_first().ok_or("nothing")?;
         let rest = rest.strip_prefix(head.as_slice()).ok_or("the answer to another request")?;
         let verdict = match (letter, self.asked) {
             (b'g', Asked::Take | Asked::Peek) => Verdict::Granted,
@@ -130,20 +128,19 @@ impl Request<'_> {
             (b'x', Asked::Settle(_)) => Verdict::Expired,
             _ => return Err("an unknown verdict"),
         };
-        let (now, states) = rest.split_at_checked(8).ok_or("no time")?;
-        let now = Timestamp::from_micros(natural(now)?);
+        let (now, states) = rest.split_first_chunk().ok_or("no time")?;
+        let now = Timestamp::from_micros(natural(u64::from_le_bytes(*now))?);
         let expected = if verdict == Verdict::Expired { 0 } else { self.lines.len() };
         if states.len() != expected * STATE_SIZE {
             return Err("too many or too few buckets");
         }
-        let buckets = states.chunks_exact(STATE_SIZE).map(state).collect::<Result<PerCharge<_>, _>>()?;
-        Ok(Answer { verdict, seen: Seen { now, buckets } })
+        let states = States { from: bytes.len() - states.len(), bytes };
+        Ok(Answer { verdict, seen: Seen { now, buckets: Buckets::Sent(states) } })
     }
 
-    /// A settlement of nothing, which only writes its mark, has it in any place.
+    /// The bucket whose slot the mark is in.
     fn mark_bucket(&self) -> BucketKey {
-        let nowhere = BucketKey::new(crate::Dimension::new(0), 0);
-        self.lines.first().map_or(nowhere, |line| line.key)
+        self.lines.iter().next().map_or(probe_bucket(0), |line| line.key)
     }
 
     fn head(&self) -> SmallVec<[u8; 32]> {
@@ -163,28 +160,51 @@ impl Request<'_> {
     }
 }
 
+/// What was stored of each bucket, as it was sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct States {
+    bytes: Vec<u8>,
+    from: usize,
+}
+
+impl States {
+    /// What was stored of the bucket in this place.
+    #[inline]
+    pub(super) fn get(&self, place: usize) -> Result<Option<Bucket>, Nonsense> {
+        let begin = self.from + place * STATE_SIZE;
+        state(self.bytes.get(begin..begin + STATE_SIZE).ok_or("too few buckets")?)
+    }
+}
+
+#[inline]
 fn state(bytes: &[u8]) -> Result<Option<Bucket>, Nonsense> {
-    if bytes.iter().all(|byte| *byte == 0) {
+    let mut words = [0; STATE_SIZE / 8];
+    for (word, bytes) in words.iter_mut().zip(bytes.chunks_exact(8)) {
+        *word = u64::from_le_bytes(bytes.try_into().map_err(|_| "half a number")?);
+    }
+    if words == [0; STATE_SIZE / 8] {
         return Ok(None);
     }
-    let mut doubles = bytes.chunks_exact(8);
-    let mut next = || doubles.next().ok_or("half a bucket");
-    let (units, part, at) = (whole(next()?)?, natural(next()?)?, natural(next()?)?);
-    let quota = Quota::from_parts(natural(next()?)?, natural(next()?)?).ok_or("an impossible quota")?;
-    let bucket = Bucket::restore(units, part, Timestamp::from_micros(at), quota);
+    let [units, part, at, capacity, refill] = words;
+    let quota = Quota::from_parts(natural(capacity)?, natural(refill)?).ok_or("an impossible quota")?;
+    let at = Timestamp::from_micros(natural(at)?);
+    let bucket = Bucket::restore(whole(units)?, natural(part)?, at, quota);
     bucket.map(Some).ok_or("an impossible content")
 }
 
-/// An integer in eight bytes of a double.
-#[expect(clippy::cast_possible_truncation, reason = "it is an integer below 2^53")]
-fn whole(bytes: &[u8]) -> Result<i64, Nonsense> {
+/// The integer that a double is, given by its bits.
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "if anything is cut off, the two differ")]
+fn whole(bits: u64) -> Result<i64, Nonsense> {
     const LARGEST: f64 = (1_u64 << f64::MANTISSA_DIGITS) as f64;
-    let double = f64::from_le_bytes(bytes.try_into().map_err(|_| "half a number")?);
-    if double.abs() < LARGEST && double.fract() == 0.0 { Ok(double as i64) } else { Err("not an integer") }
+    let double = f64::from_bits(bits);
+    let whole = double as i64;
+    if double.abs() < LARGEST && whole as f64 == double { Ok(whole) } else { Err("not an integer") }
 }
 
-fn natural(bytes: &[u8]) -> Result<u64, Nonsense> {
-    u64::try_from(whole(bytes)?).map_err(|_| "a negative number")
+#[inline]
+fn natural(bits: u64) -> Result<u64, Nonsense> {
+    u64::try_from(whole(bits)?).map_err(|_| "a negative number")
 }
 
 // Everything that is sent is below 2^53, which a double holds exactly: amounts and quotas by their types, and times

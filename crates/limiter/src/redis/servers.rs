@@ -10,9 +10,9 @@ use super::connection::node::Node;
 use super::core::Core;
 use super::failure::Failure;
 use super::inspect::Inspection;
-use super::plan::{Line, Plan};
+use super::plan::{Lines, Plan, Seen};
 use super::script::{Answer, Asked, Verdict};
-use crate::{Balances, Decision, StoreError};
+use crate::{Balances, Charge, Decision, StoreError};
 
 /// How long an inspection may take at least: connecting is part of it.
 const INSPECTION_TIME: Duration = Duration::from_secs(2);
@@ -36,33 +36,45 @@ pub(super) enum Spot {
 }
 
 impl Core {
-    pub(super) async fn take(self: &Arc<Self>, plan: &Plan) -> Result<Decision, StoreError> {
+    pub(super) async fn take(self: &Arc<Self>, charges: &[Charge]) -> Result<Decision, StoreError> {
+        let plan = match Plan::charges(charges) {
+            Err(impossible) => return Ok(Decision::Impossible(impossible)),
+            Ok(plan) => plan,
+        };
         let deadline = Instant::now() + self.timeout;
         match &self.servers {
-            Servers::One(node) => {
-                let answer = self.ask(node, &plan.lines, Asked::Take, deadline).await?;
-                agreed(plan.judge(&answer.seen), &answer)
-            }
-            Servers::Cluster(cluster) => cluster.take(self, plan, deadline).await,
+            // Whoever asks for nothing gets it without a server.
+            _ if charges.is_empty() => plan.judge(&Seen::nothing(), Verdict::Granted),
+            Servers::One(node) => match self.ask(node, plan.lines(), Asked::Take, deadline).await {
+                Ok(answer) => plan.judge(&answer.seen, answer.verdict),
+                Err(failure) => Err(failure.into()),
+            },
+            Servers::Cluster(cluster) => Box::pin(cluster.take(self, &plan, deadline)).await,
         }
     }
 
-    pub(super) async fn peek(self: &Arc<Self>, plan: &Plan) -> Result<Decision, StoreError> {
+    pub(super) async fn peek(self: &Arc<Self>, charges: &[Charge]) -> Result<Decision, StoreError> {
+        let plan = match Plan::charges(charges) {
+            Err(impossible) => return Ok(Decision::Impossible(impossible)),
+            Ok(plan) => plan,
+        };
         let deadline = Instant::now() + self.timeout;
         match &self.servers {
+            _ if charges.is_empty() => plan.foresee(&Seen::nothing(), Verdict::Granted),
             Servers::One(node) => {
-                let answer = self.ask(node, &plan.lines, Asked::Peek, deadline).await?;
-                agreed(plan.foresee(&answer.seen), &answer)
+                let answer = self.ask(node, plan.lines(), Asked::Peek, deadline).await?;
+                plan.foresee(&answer.seen, answer.verdict)
             }
-            Servers::Cluster(cluster) => cluster.peek(self, plan, deadline).await,
+            Servers::Cluster(cluster) => Box::pin(cluster.peek(self, &plan, deadline)).await,
         }
     }
 
-    pub(super) async fn settle(self: &Arc<Self>, plan: &Plan) -> Result<Balances, StoreError> {
+    pub(super) async fn settle(self: &Arc<Self>, plan: &Plan<'_>) -> Result<Balances, StoreError> {
         match &self.servers {
+            _ if plan.lines().len() == 0 => plan.settle(&Seen::nothing(), |_| true),
             Servers::One(_) => {
-                let answer = self.settle_at(Spot::Only, &plan.lines).await?;
-                Ok(plan.settle(&answer.seen, |_| answer.verdict == Verdict::Repeated))
+                let answer = self.settle_at(Spot::Only, plan.lines()).await?;
+                plan.settle(&answer.seen, |_| answer.verdict == Verdict::Repeated)
             }
             Servers::Cluster(cluster) => cluster.settle(self, plan).await,
         }
@@ -96,7 +108,7 @@ impl Core {
     pub(super) async fn ask_at(
         self: &Arc<Self>,
         spot: Spot,
-        lines: &[Line],
+        lines: Lines<'_>,
         asked: Asked,
         deadline: Instant,
     ) -> Result<Answer, Failure> {
@@ -107,14 +119,5 @@ impl Core {
             }
             (Servers::Cluster(_), Spot::Only) => Err(Failure::Down(None)),
         }
-    }
-}
-
-/// The server decides, and we work out the same from what it saw: should the two differ, nothing is sure.
-fn agreed(decision: Decision, answer: &Answer) -> Result<Decision, StoreError> {
-    if decision.is_granted() == (answer.verdict == Verdict::Granted) {
-        Ok(decision)
-    } else {
-        Err(Failure::Nonsense("a verdict that does not follow from the buckets").into())
     }
 }

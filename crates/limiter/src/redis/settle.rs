@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep};
 use super::connection::node::Node;
 use super::core::Core;
 use super::failure::Failure;
-use super::plan::Line;
+use super::plan::Lines;
 use super::script::{Answer, Asked, Terms, Verdict};
 use super::servers::Spot;
 use super::voice::Kind;
@@ -125,7 +125,7 @@ fn terms(id: u128, server_time: Timestamp, span: Duration) -> Terms {
 
 impl Core {
     /// Settles lines whose buckets are all in one place, however often that has to be tried.
-    pub(super) async fn settle_at(self: &Arc<Self>, spot: Spot, lines: &[Line]) -> Result<Answer, Failure> {
+    pub(super) async fn settle_at(self: &Arc<Self>, spot: Spot, lines: Lines<'_>) -> Result<Answer, Failure> {
         let outcome = self.try_to_settle_at(spot, lines).await;
         if let Err(failure) = &outcome {
             let error = failure.to_redis();
@@ -134,9 +134,9 @@ impl Core {
         outcome
     }
 
-    async fn try_to_settle_at(self: &Arc<Self>, spot: Spot, lines: &[Line]) -> Result<Answer, Failure> {
+    async fn try_to_settle_at(self: &Arc<Self>, spot: Spot, lines: Lines<'_>) -> Result<Answer, Failure> {
         let _place = self.settling.enter()?;
-        let mut attempts = Attempts::new(self, self.numbers.next_of_all());
+        let mut attempts = Attempts::new(self, self.numbers.next());
         loop {
             let deadline = (Instant::now() + self.timeout).min(attempts.give_up);
             let outcome = match self.node_at(spot, deadline).await {

@@ -13,13 +13,12 @@ use tokio::time::{Instant, timeout_at};
 
 use super::Cluster;
 use super::slots::slot_of;
-use crate::bucket::Bucket;
 use crate::decision::PerCharge;
 use crate::redis::core::Core;
 use crate::redis::failure::Failure;
 use crate::redis::late::Late;
-use crate::redis::plan::{Line, Plan, Seen};
-use crate::redis::script::{Answer, Asked, Verdict};
+use crate::redis::plan::{Buckets, Line, Lines, Plan, Seen};
+use crate::redis::script::{Answer, Asked, Nonsense, Verdict};
 use crate::redis::servers::Spot;
 use crate::{Balances, Decision, StoreError};
 
@@ -36,13 +35,14 @@ impl Cluster {
     pub(in crate::redis) async fn take(
         &self,
         core: &Arc<Core>,
-        plan: &Plan,
+        plan: &Plan<'_>,
         deadline: Instant,
     ) -> Result<Decision, StoreError> {
         let groups = groups(core, plan);
         let mut shares = Shares { core, granted: PerCharge::new() };
-        let asked =
-            groups.iter().map(|group| self.ask(core, group.slot, &group.lines, Asked::Take, deadline));
+        let asked = groups
+            .iter()
+            .map(|group| self.ask(core, group.slot, Lines::Lines(&group.lines), Asked::Take, deadline));
         let answers = all(asked, |place, answer| {
             if let Ok(Answer { verdict: Verdict::Granted, .. }) = answer {
                 shares.granted.extend_from_slice(&groups[place].lines);
@@ -54,12 +54,9 @@ impl Cluster {
             // Dropping the shares gives them back in the background.
             Err(failure) => return Err(failure.into()),
         };
-        let granted = answers.iter().all(|answer| answer.verdict == Verdict::Granted);
-        let decision = plan.judge(&together(plan, &groups, &answers));
-        if decision.is_granted() != granted {
-            return Err(Failure::Nonsense("a verdict that does not follow from the buckets").into());
-        }
-        if granted {
+        let seen = together(plan, &groups, &answers).map_err(Failure::from)?;
+        let decision = plan.judge(&seen, verdict(&answers))?;
+        if decision.is_granted() {
             shares.granted.clear();
         } else {
             shares.give_back(deadline).await;
@@ -70,64 +67,68 @@ impl Cluster {
     pub(in crate::redis) async fn peek(
         &self,
         core: &Arc<Core>,
-        plan: &Plan,
+        plan: &Plan<'_>,
         deadline: Instant,
     ) -> Result<Decision, StoreError> {
         let groups = groups(core, plan);
-        let asked =
-            groups.iter().map(|group| self.ask(core, group.slot, &group.lines, Asked::Peek, deadline));
+        let asked = groups
+            .iter()
+            .map(|group| self.ask(core, group.slot, Lines::Lines(&group.lines), Asked::Peek, deadline));
         let answers = all(asked, |_, _| {}).await.into_iter().collect::<Result<Vec<_>, _>>()?;
-        let granted = answers.iter().all(|answer| answer.verdict == Verdict::Granted);
-        let decision = plan.foresee(&together(plan, &groups, &answers));
-        if decision.is_granted() == granted {
-            Ok(decision)
-        } else {
-            Err(Failure::Nonsense("a verdict that does not follow from the buckets").into())
-        }
+        let seen = together(plan, &groups, &answers).map_err(Failure::from)?;
+        plan.foresee(&seen, verdict(&answers))
     }
 
     pub(in crate::redis) async fn settle(
         &self,
         core: &Arc<Core>,
-        plan: &Plan,
+        plan: &Plan<'_>,
     ) -> Result<Balances, StoreError> {
         let groups = groups(core, plan);
-        let settled = groups.iter().map(|group| core.settle_at(Spot::Slot(group.slot), &group.lines));
+        let settled =
+            groups.iter().map(|group| core.settle_at(Spot::Slot(group.slot), Lines::Lines(&group.lines)));
         let answers = all(settled, |_, _| {}).await.into_iter().collect::<Result<Vec<_>, _>>()?;
         let before = |line: usize| {
             let mut pairs = groups.iter().zip(&answers);
             let own = pairs.find(|(group, _)| group.places.contains(&line));
             own.is_some_and(|(_, answer)| answer.verdict == Verdict::Repeated)
         };
-        Ok(plan.settle(&together(plan, &groups, &answers), before))
+        let seen = together(plan, &groups, &answers).map_err(Failure::from)?;
+        plan.settle(&seen, before)
     }
 }
 
-fn groups(core: &Core, plan: &Plan) -> Vec<Group> {
+fn groups(core: &Core, plan: &Plan<'_>) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
-    for (place, line) in plan.lines.iter().enumerate() {
+    for (place, line) in plan.lines().iter().enumerate() {
         let slot = slot_of(&core.keys.bucket(&line.key));
         let known = groups.iter().position(|group| group.slot == slot);
         let at = known.unwrap_or_else(|| {
             groups.push(Group { slot, lines: PerCharge::new(), places: PerCharge::new() });
             groups.len() - 1
         });
-        groups[at].lines.push(*line);
+        groups[at].lines.push(line);
         groups[at].places.push(place);
     }
     groups
 }
 
+/// What all servers said.
+fn verdict(answers: &[Answer]) -> Verdict {
+    let granted = answers.iter().all(|answer| answer.verdict == Verdict::Granted);
+    if granted { Verdict::Granted } else { Verdict::Denied }
+}
+
 /// What was seen of all buckets, as if by one clock.
-fn together(plan: &Plan, groups: &[Group], answers: &[Answer]) -> Seen {
+fn together(plan: &Plan<'_>, groups: &[Group], answers: &[Answer]) -> Result<Seen, Nonsense> {
     let now = answers.iter().map(|answer| answer.seen.now).max().unwrap_or_default();
-    let mut buckets = PerCharge::<Option<Bucket>>::from_elem(None, plan.lines.len());
-    for (group, answer) in groups.iter().zip(answers) {
-        for (place, bucket) in group.places.iter().zip(&answer.seen.buckets) {
-            buckets[*place] = bucket.map(|bucket| bucket.by_another_clock(answer.seen.now, now));
+    let mut buckets = vec![None; plan.lines().len()];
+    for (group, Answer { seen, .. }) in groups.iter().zip(answers) {
+        for (nth, place) in group.places.iter().enumerate() {
+            buckets[*place] = seen.stored(nth)?.map(|bucket| bucket.by_another_clock(seen.now, now));
         }
     }
-    Seen { now, buckets }
+    Ok(Seen { now, buckets: Buckets::Known(buckets) })
 }
 
 /// What has been granted of a call that is not granted yet. Given back in the background when dropped.

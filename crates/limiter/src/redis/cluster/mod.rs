@@ -22,7 +22,7 @@ use self::slots::SlotMap;
 use super::connection::node::Node;
 use super::core::Core;
 use super::failure::{Concern, Failure, Redirection};
-use super::plan::Line;
+use super::plan::Lines;
 use super::script::{Answer, Asked};
 use super::settings::Address;
 
@@ -92,7 +92,7 @@ impl Cluster {
         &self,
         core: &Arc<Core>,
         slot: u16,
-        lines: &[Line],
+        lines: Lines<'_>,
         asked: Asked,
         deadline: Instant,
     ) -> Result<Answer, Failure> {
@@ -140,7 +140,7 @@ impl Cluster {
         &self,
         core: &Arc<Core>,
         slot: u16,
-        lines: &[Line],
+        lines: Lines<'_>,
         asked: Asked,
         deadline: Instant,
     ) -> Result<Answer, Failure> {
@@ -195,7 +195,7 @@ impl Cluster {
 async fn ask_once(
     core: &Arc<Core>,
     node: &Arc<Node>,
-    lines: &[Line],
+    lines: Lines<'_>,
     asked: Asked,
     deadline: Instant,
 ) -> Result<Answer, Failure> {

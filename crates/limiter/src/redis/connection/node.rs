@@ -5,7 +5,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-use parking_lot::{Mutex, RwLock};
+use arc_swap::ArcSwapOption;
+use crossbeam_utils::CachePadded;
+use parking_lot::Mutex;
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, Pipeline, RedisError, RedisResult, Value};
 use tokio::sync::{Notify, watch};
@@ -16,12 +18,18 @@ use crate::Timestamp;
 use crate::redis::failure::{Concern, Failure};
 use crate::redis::script::Form;
 
-/// Requests that may be under way at once. Each waits for at most the timeout, so this bounds what an outage can pile
-/// up before the breaker opens; a healthy server never comes near it.
-const MOST_UNDER_WAY: usize = 16_384;
+/// Requests of a thread that may be under way at once. Each waits for at most the timeout, so this bounds what an
+/// outage can pile up before the breaker opens; a healthy server never comes near it.
+const MOST_UNDER_WAY: usize = 4_096;
+
+/// Counters of them: threads beyond as many share theirs.
+const COUNTERS: usize = 8;
 
 /// So many failures in a row open the breaker, if each of them alone proves nothing.
 const FAILURES_TO_OPEN: u32 = 3;
+
+/// How many threads have been given a counter.
+static THREADS: AtomicUsize = AtomicUsize::new(0);
 
 /// A request that was sent, on its way to its answer. Owns all it needs, so that it can outlive its caller.
 pub(in crate::redis) type Sent = Pin<Box<dyn Future<Output = RedisResult<Value>> + Send>>;
@@ -39,7 +47,6 @@ pub(in crate::redis) enum State {
 }
 
 /// A connection.
-#[derive(Clone)]
 pub(in crate::redis) struct Link {
     connection: MultiplexedConnection,
     /// Tells it from those before, whose late failures say nothing about it.
@@ -59,13 +66,14 @@ pub(in crate::redis) enum Repair {
 pub(in crate::redis) struct Node {
     board: Arc<Board>,
     address: Mutex<String>,
-    link: RwLock<Option<Link>>,
+    link: ArcSwapOption<Link>,
     links: AtomicU32,
     /// Changed only through `sender`; here for those who only look.
     state: AtomicU8,
     sender: watch::Sender<State>,
     failures: AtomicU32,
-    under_way: AtomicUsize,
+    /// Each alone in its cache lines, so that threads do not fight over them.
+    under_way: [CachePadded<AtomicUsize>; COUNTERS],
     last_error: Mutex<Option<RedisError>>,
     repair: Mutex<Option<Repair>>,
     trouble: Notify,
@@ -97,12 +105,12 @@ impl Node {
         Arc::new(Self {
             board,
             address: Mutex::new(address),
-            link: RwLock::new(None),
+            link: ArcSwapOption::const_empty(),
             links: AtomicU32::new(0),
             state: AtomicU8::new(State::Starting as u8),
             sender: watch::channel(State::Starting).0,
             failures: AtomicU32::new(0),
-            under_way: AtomicUsize::new(0),
+            under_way: Default::default(),
             last_error: Mutex::new(None),
             repair: Mutex::new(None),
             trouble: Notify::new(),
@@ -157,15 +165,19 @@ impl Node {
 
     /// The connection, whatever its state.
     #[inline]
-    pub(in crate::redis) fn link(&self) -> Result<Link, Failure> {
-        self.link.read().clone().ok_or_else(|| self.down_failure())
+    pub(in crate::redis) fn link(&self) -> Result<Arc<Link>, Failure> {
+        self.link.load_full().ok_or_else(|| self.down_failure())
     }
 
     /// A place among the requests under way, if there is one.
     #[inline]
     pub(in crate::redis) fn enter(&self) -> Result<Place<'_>, Failure> {
-        let place = Place(&self.under_way);
-        if self.under_way.fetch_add(1, Ordering::Relaxed) < MOST_UNDER_WAY {
+        thread_local! {
+            static COUNTER: usize = THREADS.fetch_add(1, Ordering::Relaxed) % COUNTERS;
+        }
+        let counter = &*self.under_way[COUNTER.with(|counter| *counter)];
+        let place = Place(counter);
+        if counter.fetch_add(1, Ordering::Relaxed) < MOST_UNDER_WAY {
             Ok(place)
         } else {
             Err(Failure::Crowded)
@@ -247,12 +259,10 @@ impl Node {
     }
 
     /// Has all further requests sent over another connection.
-    pub(in crate::redis) fn connect(&self, connection: MultiplexedConnection, address: String) -> Link {
-        let mut held = self.link.write();
+    pub(in crate::redis) fn connect(&self, connection: MultiplexedConnection, address: String) -> Arc<Link> {
         let number = self.links.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
-        let link = Link { connection, number };
-        *held = Some(link.clone());
-        drop(held);
+        let link = Arc::new(Link { connection, number });
+        self.link.store(Some(Arc::clone(&link)));
         *self.address.lock() = address;
         *self.repair.lock() = None;
         self.failures.store(0, Ordering::Relaxed);
@@ -263,7 +273,7 @@ impl Node {
     /// Forgets the connection.
     pub(in crate::redis) fn disconnect(&self) {
         self.links.fetch_add(1, Ordering::Relaxed);
-        *self.link.write() = None;
+        self.link.store(None);
     }
 
     pub(in crate::redis) fn probe_number(&self) -> u32 {

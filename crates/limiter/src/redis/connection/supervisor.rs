@@ -13,7 +13,7 @@ use crate::Quota;
 use crate::redis::core::Core;
 use crate::redis::failure::{Concern, Failure};
 use crate::redis::keys::probe_bucket;
-use crate::redis::plan::Line;
+use crate::redis::plan::{Line, Lines};
 use crate::redis::script::Asked;
 use crate::redis::voice::Kind;
 
@@ -189,7 +189,8 @@ impl Supervisor {
             return Err(Failure::Broken(io::Error::other("the server is not a master").into()));
         }
         let line = Line { key: probe_bucket(self.node.probe_number()), quota: Quota::LEAST, amount: 0 };
-        match self.core.ask_over(&self.node, link, &[line], Asked::Peek, deadline, false).await {
+        match self.core.ask_over(&self.node, link, Lines::Lines(&[line]), Asked::Peek, deadline, false).await
+        {
             Ok(answer) => self.node.learn_time(answer.seen.now),
             // A slot that has moved says nothing about the server.
             Err(Failure::Elsewhere(_)) => {}

@@ -1,4 +1,72 @@
 //! Buckets in Redis, shared by a fleet.
+//!
+//! One decision is one script call, whatever it charges, and one script decides for everybody: the limits of all
+//! processes together are as exact as those of one. [`RedisStore`] is the store, [`RedisSettings`] says where its
+//! servers are. Needs Redis 5 or newer.
+//!
+//! # What is kept
+//!
+//! | key | value | expires |
+//! |---|---|---|
+//! | `<prefix>:v1:<dimension>:<digest>` | a bucket | at the millisecond in which it is full |
+//! | `<prefix>:v1:settled:{<name of a bucket>}:<number>` | that a settlement has happened | when it can no longer be repeated |
+//! | `<prefix>:v1:probe:{…}` | nothing: written to see that the server can be written to | after a second |
+//!
+//! The digest is that of the [`BucketKey`](crate::BucketKey) in 32 hexadecimal digits; no identity is in any key. The
+//! `v1` is the layout: another layout will have another number.
+//!
+//! A bucket is five doubles of eight bytes, little-endian, all of them integers below 2^53:
+//!
+//! 1. whole units in it, below zero in debt;
+//! 2. the part of the next unit that has flowed in, in 86,400,000,000ths (a day has as many microseconds, so a
+//!    refill of `r` units per day is `r` such parts per microsecond, and nothing is ever rounded);
+//! 3. the time of both, in microseconds since 1970 by the server's clock;
+//! 4. the capacity in units, and
+//! 5. the refill in units per day, as they were last seen.
+//!
+//! A full bucket is not kept. A refused decision writes nothing, except a quota that has changed.
+//!
+//! # What happens in which fault
+//!
+//! Whatever goes wrong is a [`StoreError`], never a decision: a grant is a reply of the script whose verdict follows,
+//! by the arithmetic of [`Bucket`](crate::Bucket), from the buckets that it shows.
+//!
+//! - **Every call has a deadline**, [`RedisSettings::timeout`], connecting included. A settlement has
+//!   [`RedisSettings::settle_within`].
+//! - **A server that fails is not asked.** Three failures in a row, or one that leaves no doubt, open a breaker: calls
+//!   then fail at once, while a task looks whether the server serves again, at most ten times a second.
+//! - **Nothing is sent twice that may have been done**, except settlements. Only answers that prove that nothing was
+//!   done lead to another attempt: an unknown script, and a slot of a cluster that is elsewhere.
+//! - **A grant that comes too late is given back**: an answer whose caller has given up is waited for in the
+//!   background, for up to ten seconds and a thousand of them at once. See [`RedisStats`].
+//! - **A settlement happens once.** It is tried again until it is answered, and the server remembers its number. An
+//!   attempt that is carried out so late that the number may be forgotten does nothing.
+//! - **An answer to another request is noticed**: each repeats a number of its request.
+//!
+//! What is lost with a server that fails over is lost: a replica may lack the last writes of its master, and a master
+//! that was cut off accepts writes that vanish. Limits are then exceeded by what was granted in that time.
+//!
+//! # Connections
+//!
+//! All calls to a server share one connection, on which requests follow each other without waiting. It is made,
+//! checked and replaced by a pool of `deadpool-redis` of that size, by a check-out twice a second. A check-out for
+//! each call would cost a second round trip.
+//!
+//! With Sentinels, the server that most of them name is asked, and they are asked twice a second. In a cluster, each
+//! master has its own connection and breaker: while one is down, decisions on the others are made.
+//!
+//! # In a cluster
+//!
+//! The buckets of one decision are in several slots, and nothing ties them to one: that would put a bucket that
+//! everybody shares, and so everybody, on one server. The slots are asked at the same time, and if one refuses, what
+//! others have granted is given back before the call is answered. For that moment, others may be refused who would
+//! have passed; nobody passes who should not.
+//!
+//! # What the server must allow
+//!
+//! `EVALSHA` and `SCRIPT LOAD`, or `EVAL`; `TIME`, `MGET`, `SET` and `DEL` on keys with the prefix; `PING` and
+//! `UNWATCH`; `CLUSTER SLOTS` in a cluster. `ROLE` and `INFO` are of use: with them a replica is told from a master at
+//! once, and a `maxmemory-policy` that throws away buckets is warned of.
 
 mod cluster;
 mod connection;
@@ -53,7 +121,34 @@ pub struct RedisStats {
 
 /// Buckets in Redis, shared with everybody who uses the same servers and the same key prefix.
 ///
-/// Cheap to clone; all clones are one store. See the [module](self) for what it does in which fault.
+/// Cheap to clone; all clones are one store, which works in the background until the last of them is dropped. See the
+/// [module](self) for what it does in which fault.
+///
+/// # Examples
+///
+/// ```no_run
+/// use fairlane_limiter::redis::{Mode, RedisSettings, RedisStore};
+/// use fairlane_limiter::{BucketKey, Charge, Dimension, Quota, Store};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let settings = RedisSettings::parse("redis://127.0.0.1:6379", Mode::Standalone)?;
+/// let store = RedisStore::new(settings)?;
+/// let user = BucketKey::new(Dimension::new(0), 0x5eed);
+/// match store.take(&[Charge::new(user, Quota::per_second(5)?, 1)]).await {
+///     Ok(decision) if decision.is_granted() => println!("served"),
+///     Ok(_) => println!("too many requests"),
+///     Err(error) => println!("unavailable: {error}"),
+/// }
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Cancel safety
+///
+/// A dropped [`take`](Store::take) that was sent is still carried out; what it is granted is then given back. In a
+/// cluster, the same is true of each part of it. A dropped [`settle`](Store::settle) may have happened or not, and is
+/// not tried again.
 #[derive(Clone)]
 pub struct RedisStore {
     shared: Arc<Shared>,

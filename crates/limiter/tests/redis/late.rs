@@ -78,7 +78,7 @@ async fn an_answer_that_never_comes_is_counted() {
     let mut settings = settings(&proxy.url(), Mode::Standalone);
     settings.timeout = Duration::from_millis(150);
     let store = store_with(settings).await;
-    proxy.set(Fault::Hold);
+    proxy.set(Fault::BlackHole);
     store.take(&[charge(1, slow(10), 4)]).await.unwrap_err();
     proxy.set(Fault::Refuse);
     wait::until("the loss to be counted", || async { (store.stats().late_grants_lost == 1).then_some(()) })

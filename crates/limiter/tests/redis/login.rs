@@ -1,8 +1,10 @@
 //! Users, passwords, databases and encryption.
 
-use fairlane_limiter::redis::{Mode, Password, RedisStore};
+use std::fs;
+
+use fairlane_limiter::redis::{Mode, Password, RedisStore, SettingsError, Tls};
 use fairlane_limiter::{Store, StoreError};
-use fairlane_redis_servers::{Server, ServerOptions};
+use fairlane_redis_servers::{Server, ServerOptions, Tls as ServerTls};
 
 use crate::support::{charge, settings, slow};
 
@@ -50,4 +52,35 @@ async fn a_database_is_chosen() {
     let keyspace = server.info("keyspace", "db3").await;
     assert!(keyspace.is_some(), "no keys in database 3");
     assert_eq!(server.info("keyspace", "db0").await, None);
+}
+
+#[tokio::test]
+async fn tls_is_spoken_to_servers_that_are_trusted() {
+    let folder = tempfile::tempdir().unwrap();
+    let made =
+        rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned(), "localhost".to_owned()]).unwrap();
+    let [certificate, key] = ["certificate.pem", "key.pem"].map(|name| folder.path().join(name));
+    fs::write(&certificate, made.cert.pem()).unwrap();
+    fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+    let tls =
+        ServerTls { authority: certificate.clone(), certificate, key, require_client_certificate: false };
+    let server = Server::start_with(ServerOptions::new().password("p").tls(tls)).await;
+    for host in ["127.0.0.1", "localhost"] {
+        let mut settings =
+            settings(&format!("rediss://:p@{host}:{}", server.tls_addr().port()), Mode::Standalone);
+        settings.tls = Some(Tls::with_roots(made.cert.pem()));
+        let store = RedisStore::new(settings).unwrap();
+        assert!(store.take(&[charge(1, slow(10), 1)]).await.unwrap().is_granted(), "{host}");
+    }
+    let cause = refused(&format!("rediss://:p@{}", server.tls_addr())).await;
+    assert!(cause.contains("certificate"), "the system does not trust it: {cause}");
+}
+
+#[tokio::test]
+async fn certificates_that_cannot_be_read_are_an_error_at_once() {
+    for roots in ["-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", "no certificate", ""] {
+        let mut settings = settings("rediss://localhost", Mode::Standalone);
+        settings.tls = Some(Tls::with_roots(roots));
+        assert_eq!(RedisStore::new(settings).unwrap_err(), SettingsError::Roots, "{roots}");
+    }
 }

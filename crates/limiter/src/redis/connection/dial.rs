@@ -24,6 +24,9 @@ const LEAST_DIAL_TIME: Duration = Duration::from_millis(250);
 /// does not wake its callers one by one.
 const REQUESTS_BUFFERED: usize = 1_024;
 
+/// How a certificate begins in PEM.
+const CERTIFICATE: &[u8] = b"-----BEGIN CERTIFICATE-----";
+
 /// What all connections have in common.
 #[derive(Clone, Debug)]
 pub(in crate::redis) struct Manners {
@@ -190,6 +193,11 @@ fn encrypted(tls: &Tls) -> Result<ConnectionAddr, SettingsError> {
         ConnectionAddr::TcpTls { host: "localhost".to_owned(), port: 1, insecure: false, tls_params: None };
     if tls.roots_pem.is_none() {
         return Ok(plain);
+    }
+    // The client takes a text without certificates for no certificates, and then trusts nobody.
+    let roots = tls.roots_pem.as_deref().unwrap_or_default();
+    if !roots.windows(CERTIFICATE.len()).any(|part| part == CERTIFICATE) {
+        return Err(SettingsError::Roots);
     }
     let certificates = TlsCertificates { client_tls: None, root_cert: tls.roots_pem.clone() };
     let info = plain.into_connection_info().map_err(|_| SettingsError::Client)?;

@@ -85,6 +85,9 @@ fn unknown_key(root: &Node, parent: &KeyPath, key: &str, schema: Option<&Value>)
         let properties = schema.and_then(|schema| schema.get("properties")?.as_object());
         properties.into_iter().flat_map(|properties| properties.keys().map(String::as_str))
     };
+    if let Some(help) = about_tokens(key, known()) {
+        return diagnostic.help(help);
+    }
     let elsewhere = schema::sections_with(key);
     if let Some(close) = suggest::closest(key, known()) {
         diagnostic.help(format!("did you mean `{close}`?"))
@@ -96,6 +99,28 @@ fn unknown_key(root: &Node, parent: &KeyPath, key: &str, schema: Option<&Value>)
         diagnostic.help(format!("`{key}` belongs {section}"))
     } else {
         diagnostic.help(format!("the keys here are {}", list(known())))
+    }
+}
+
+/// What there is to know of a key for tokens that a limit does not have. `known` are the keys that it has.
+fn about_tokens<'a>(key: &str, mut known: impl Iterator<Item = &'a str> + Clone) -> Option<&'static str> {
+    let counts_tokens = known.clone().any(|known| known == "tokens_per_minute");
+    let is_limit = known.any(|known| known == "burst_capacity");
+    match key {
+        "tokens_per_second" if counts_tokens => Some("tokens are limited per minute, hour and day"),
+        "tokens_per_second"
+        | "tokens_per_minute"
+        | "tokens_per_hour"
+        | "tokens_per_day"
+        | "token_burst_capacity"
+            if is_limit =>
+        {
+            Some(
+                "here only requests are counted: limit tokens per_api_key, per_user, per_team or per_model, or in the \
+                 `rate_limit` of a key",
+            )
+        }
+        _ => None,
     }
 }
 

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     diagnostic::Report,
-    model::{GatewayConfig, Limit},
+    model::{GatewayConfig, IdentityLimit},
     values::{MASK, Name},
 };
 
@@ -77,7 +77,7 @@ impl PartialEq for Validated {
     }
 }
 
-fn masked(overrides: &BTreeMap<Name, Limit>) -> Value {
+fn masked(overrides: &BTreeMap<Name, IdentityLimit>) -> Value {
     let numbered = overrides.values().enumerate();
     numbered.map(|(n, limit)| (format!("{MASK}{}", n + 1), to_value(limit))).collect::<Map<_, _>>().into()
 }

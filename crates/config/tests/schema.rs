@@ -136,10 +136,14 @@ fn defaults_are_as_documented() {
             },
             "whitelist": [], "bypass_keys": [], "max_buckets": 1000000,
             "limits": {},
+            "tokens": { "default_output": 512, "bytes_per_token": 4, "estimator": "bytes" },
             "fair_queuing": {
                 "enabled": false, "tenant_dimension": "user", "default_weight": 1, "weights": [],
                 "max_queue_depth_per_tenant": 32, "max_total_queued": 4096, "max_tenants": 1024,
                 "max_in_flight": 8, "max_wait_ms": 5000,
+            },
+            "deferred_admission": {
+                "enabled": false, "max_held": 1024, "max_held_per_tenant": 32, "max_wait_ms": 5000,
             },
         },
     });
@@ -206,5 +210,9 @@ fn the_full_example_shows_every_key_with_its_default() {
     for key in ["second", "minute", "hour", "day"].map(|period| format!("requests_per_{period}:")) {
         assert!(text.contains(&key), "full.yaml does not show {key}");
     }
-    assert!(text.contains("burst_capacity:") && text.contains("overrides:") && text.contains("ca_file:"));
+    for key in ["minute", "hour", "day"].map(|period| format!("tokens_per_{period}:")) {
+        assert!(text.contains(&key), "full.yaml does not show {key}");
+    }
+    assert!(text.contains(" token_burst_capacity:"));
+    assert!(text.contains(" burst_capacity:") && text.contains("overrides:") && text.contains("ca_file:"));
 }

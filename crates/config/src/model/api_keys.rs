@@ -3,7 +3,7 @@ use std::time::SystemTime;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Limit;
+use super::IdentityLimit;
 use crate::values::{KeyDigest, ModelPattern, Name, Secret, schema, time};
 
 /// The keys that callers show, as `Authorization: Bearer` or `x-api-key`.
@@ -67,7 +67,7 @@ pub struct ApiKey {
     pub models: Vec<ModelPattern>,
     /// A limit for this key alone, in place of `rate_limiting.limits.per_api_key`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rate_limit: Option<Limit>,
+    pub rate_limit: Option<IdentityLimit>,
 }
 
 /// What is known of the secret of a key.

@@ -4,6 +4,7 @@
 
 mod api_keys;
 mod backend;
+mod deferred_admission;
 mod fair_queuing;
 mod identity;
 mod limit;
@@ -11,20 +12,23 @@ mod rate_limiting;
 mod redis;
 mod server;
 mod timeouts;
+mod tokens;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use api_keys::{ApiKey, ApiKeys, AuthMode, KeyMaterial};
 pub use backend::{Auth, Backend, Health};
+pub use deferred_admission::DeferredAdmission;
 pub use fair_queuing::{FairQueuing, TenantDimension, Weight};
 pub use identity::{Identity, Tier};
-pub use limit::{DimensionLimit, Limit, RequestRate};
+pub use limit::{DimensionLimit, IdentityLimit, Limit, Rate};
 pub use rate_limiting::{Limits, RateLimiting, Storage};
 pub(crate) use redis::KEY_PREFIX_PATTERN;
 pub use redis::{Outage, Redis, RedisMode};
 pub use server::{Admin, Log, LogFormat, LogLevel, Server, ServerTimeouts};
 pub use timeouts::{RequestTimeouts, StandardTimeouts, StreamingTimeouts, Timeouts};
+pub use tokens::{TokenEstimator, Tokens};
 
 /// The largest amount of any rate or capacity: what the buckets count exactly.
 pub(crate) const MOST: u64 = 1_000_000_000_000;

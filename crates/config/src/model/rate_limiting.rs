@@ -3,7 +3,7 @@ use std::num::NonZeroUsize;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{DimensionLimit, FairQueuing, Limit, MOST_HELD, Redis};
+use super::{DeferredAdmission, DimensionLimit, FairQueuing, IdentityLimit, Limit, MOST_HELD, Redis, Tokens};
 use crate::values::{AddressRange, ModelPattern, Name};
 
 /// Limits, and what happens to requests beyond them.
@@ -27,8 +27,12 @@ pub struct RateLimiting {
     pub max_buckets: NonZeroUsize,
     /// The limits, by what they are counted per.
     pub limits: Limits,
-    /// Whether requests beyond an identity limit wait in a fair queue, and for how long.
+    /// How many tokens a request is taken to need until its backend tells how many it used.
+    pub tokens: Tokens,
+    /// Whether requests beyond an identity's limit of requests wait in a fair queue, and for how long.
     pub fair_queuing: FairQueuing,
+    /// Whether requests that a token budget refuses for the moment wait until they fit, and for how long.
+    pub deferred_admission: DeferredAdmission,
 }
 
 /// Where the buckets are.
@@ -48,38 +52,47 @@ pub enum Storage {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
-    /// All requests together, before authentication; never queued.
+    /// All requests together, before authentication; never queued. Only requests are counted.
     #[serde(skip_serializing_if = "Limit::is_empty")]
     pub global: Limit,
-    /// Requests of one client address, before authentication; never queued.
+    /// Requests of one client address, before authentication; never queued. Only requests are counted.
     #[serde(skip_serializing_if = "DimensionLimit::is_empty")]
-    pub per_client: DimensionLimit<AddressRange>,
-    /// Requests to one backend, counted when it is chosen.
+    pub per_client: DimensionLimit<AddressRange, Limit>,
+    /// Requests to one backend, counted when it is chosen. Only requests are counted.
     #[serde(skip_serializing_if = "DimensionLimit::is_empty")]
-    pub per_backend: DimensionLimit<String>,
-    /// Requests with one key.
+    pub per_backend: DimensionLimit<String, Limit>,
+    /// Requests and tokens of one key.
     #[serde(skip_serializing_if = "DimensionLimit::is_empty")]
     pub per_api_key: DimensionLimit<String>,
-    /// Requests of one user.
+    /// Requests and tokens of one user.
     #[serde(skip_serializing_if = "DimensionLimit::is_empty")]
     pub per_user: DimensionLimit<Name>,
-    /// Requests of one team.
+    /// Requests and tokens of one team.
     #[serde(skip_serializing_if = "DimensionLimit::is_empty")]
     pub per_team: DimensionLimit<Name>,
-    /// Requests for one model, as named by the override that matches it, else by the entry of a backend's
+    /// Requests and tokens for one model, as named by the override that matches it, else by the entry of a backend's
     /// `models`.
     #[serde(skip_serializing_if = "DimensionLimit::is_empty")]
     pub per_model: DimensionLimit<ModelPattern>,
 }
 
 impl Limits {
-    /// Whether some limit of an identity (key, user, team, model) is given: only those queue.
+    /// Whether some limit of an identity (key, user, team, model) counts requests: those queue.
     #[must_use]
     pub fn has_identity_limit(&self) -> bool {
-        !(self.per_api_key.is_unused()
-            && self.per_user.is_unused()
-            && self.per_team.is_unused()
-            && self.per_model.is_unused())
+        self.each_identity_limit().any(IdentityLimit::limits_requests)
+    }
+
+    /// Whether some limit of an identity counts tokens: those are deferred.
+    #[must_use]
+    pub fn has_token_limit(&self) -> bool {
+        self.each_identity_limit().any(IdentityLimit::limits_tokens)
+    }
+
+    fn each_identity_limit(&self) -> impl Iterator<Item = &IdentityLimit> {
+        let (key, user) = (self.per_api_key.each(), self.per_user.each());
+        let (team, model) = (self.per_team.each(), self.per_model.each());
+        key.chain(user).chain(team).chain(model)
     }
 }
 
@@ -93,7 +106,9 @@ impl Default for RateLimiting {
             bypass_keys: Vec::new(),
             max_buckets: const { NonZeroUsize::new(1_000_000).unwrap() },
             limits: Limits::default(),
+            tokens: Tokens::default(),
             fair_queuing: FairQueuing::default(),
+            deferred_admission: DeferredAdmission::default(),
         }
     }
 }

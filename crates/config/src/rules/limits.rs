@@ -3,6 +3,7 @@ use std::collections::HashSet;
 use super::Rules;
 use crate::{
     diagnostic::{Diagnostic, KeyPath, Kind},
+    schema,
     tree::Node,
     values::AddressRange,
 };
@@ -10,13 +11,20 @@ use crate::{
 impl<'a> Rules<'a> {
     pub(super) fn limits(&mut self) {
         for (path, limit) in self.every_limit() {
-            let has_rate = limit.entries().iter().any(|entry| entry.key.starts_with("requests_per_"));
-            if limit.get("burst_capacity").is_some() && !has_rate {
-                self.conflict(
-                    path.key("burst_capacity"),
-                    "a capacity without a rate limits nothing",
-                    "give a rate beside it, such as `requests_per_second`",
-                );
+            for (capacity, rates, example) in [
+                ("burst_capacity", "requests_per_", "requests_per_second"),
+                ("token_burst_capacity", "tokens_per_", "tokens_per_minute"),
+            ] {
+                let has_rate = limit.entries().iter().any(|entry| entry.key.starts_with(rates));
+                // Where no tokens are counted, the schema has told so.
+                let is_known = schema::at(&path.key(capacity)).is_some();
+                if limit.get(capacity).is_some() && is_known && !has_rate {
+                    self.conflict(
+                        path.key(capacity),
+                        "a capacity without a rate limits nothing",
+                        &format!("give a rate beside it, such as `{example}`"),
+                    );
+                }
             }
         }
         self.client_overrides();

@@ -1,5 +1,7 @@
 //! What is accepted and hardly meant.
 
+mod waiting;
+
 use std::collections::{BTreeSet, HashSet};
 
 use crate::{
@@ -16,6 +18,8 @@ pub(crate) fn warnings(config: &GatewayConfig, root: &Node, written_password: bo
     watch.backends();
     watch.keys();
     watch.limits();
+    watch.tokens();
+    watch.waiting();
     watch.overrides();
     watch.weights();
     watch.storage();
@@ -97,23 +101,6 @@ impl Watch<'_> {
                 KeyPath::of("rate_limiting.enabled"),
                 "there is no limit",
                 "add `rate_limiting.limits`",
-            );
-        }
-        let queuing = KeyPath::of("rate_limiting.fair_queuing.enabled");
-        if limiting.fair_queuing.enabled && !limiting.enabled {
-            self.warn(
-                queuing,
-                "rate limiting is off, so nothing will ever queue",
-                "set `rate_limiting.enabled` to true",
-            );
-        } else if limiting.fair_queuing.enabled
-            && !limiting.limits.has_identity_limit()
-            && with_own_limit.is_none()
-        {
-            self.warn(
-                queuing,
-                "only requests beyond an identity limit queue, and there is none",
-                "limit per_api_key, per_user, per_team or per_model",
             );
         }
     }

@@ -264,7 +264,7 @@ impl Shared {
         // A drip that always makes progress must still come to an end.
         let pace = Pace { progress: bounds.progress, until: Some(exchange.arrived + bounds.total) };
         let body = edge::read_body(body, bounds.max_bytes, pace).await.map_err(unread)?;
-        let reading = request::read(entered.kind, headers, &body).await?;
+        let reading = request::read(entered.kind, headers, &body, None).await?;
         Ok((body, reading))
     }
 

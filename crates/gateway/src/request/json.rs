@@ -10,7 +10,7 @@ use serde::{
     de::{Error as _, IgnoredAny, MapAccess, Visitor},
 };
 
-use super::Reading;
+use super::{Counting, Reading};
 use crate::answer::Fault;
 
 struct Fields<'a> {
@@ -18,11 +18,11 @@ struct Fields<'a> {
     stream: bool,
 }
 
-pub(super) fn read(body: &[u8]) -> Result<Reading, Fault> {
+pub(super) fn read(body: &[u8], _counting: Option<Counting>) -> Result<Reading, Fault> {
     let fields: Fields<'_> = serde_json::from_slice(body).map_err(|error| {
         Fault::invalid(format!("The request's body cannot be read as a JSON object: {error}."))
     })?;
-    Ok(Reading { model: fields.model.map(Into::into), stream: fields.stream })
+    Ok(Reading { model: fields.model.map(Into::into), stream: fields.stream, tokens: None })
 }
 
 impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {

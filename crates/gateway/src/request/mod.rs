@@ -1,13 +1,26 @@
 //! What is read from a request before anything is charged or held: its route, its model, whether it wants a stream.
 
+mod api;
+mod estimator;
 mod json;
 mod multipart;
 mod route;
+mod splice;
+mod tokens;
 
 use bytes::Bytes;
 use http::{HeaderMap, header};
 
-pub use self::route::{Kind, Route, Routes};
+pub use self::{
+    api::Api,
+    estimator::Estimator,
+    route::{Kind, Route, Routes},
+    splice::Splice,
+    tokens::{
+        Counting, MEDIA_TOKENS, MOST_TOKENS, OutputCap, PromptSize, Reservation, StreamUsage, TokenAsk,
+        TokenSettings, reserve,
+    },
+};
 use crate::answer::Fault;
 
 /// What a body says that matters here.
@@ -17,21 +30,29 @@ pub struct Reading {
     pub model: Option<Box<str>>,
     /// Whether the answer is to be streamed.
     pub stream: bool,
+    /// What it asks for in tokens, if that was to be read.
+    pub tokens: Option<Box<TokenAsk>>,
 }
 
 /// Reads a whole body.
 ///
-/// The bytes themselves are left alone: they are what the backend gets.
+/// The bytes themselves are left alone: they are what the backend gets. What a token reservation needs is read only where
+/// `counting` says so.
 ///
 /// # Errors
 ///
 /// [`Fault::Invalid`] when the body is not what the route takes, or names no model where one is due.
-pub async fn read(kind: Kind, headers: &HeaderMap, body: &Bytes) -> Result<Reading, Fault> {
+pub async fn read(
+    kind: Kind,
+    headers: &HeaderMap,
+    body: &Bytes,
+    counting: Option<Counting>,
+) -> Result<Reading, Fault> {
     let reading = match kind {
         Kind::Models => Reading::default(),
-        Kind::Json { .. } => json::read(body)?,
+        Kind::Json { .. } => json::read(body, counting)?,
         // Boxed: the rare form must not make every other request's state larger.
-        Kind::Multipart { .. } => Box::pin(multipart::read(headers, body)).await?,
+        Kind::Multipart { .. } => Box::pin(multipart::read(headers, body, counting)).await?,
     };
     let demanded =
         Kind::Json { model_required: true } == kind || Kind::Multipart { model_required: true } == kind;

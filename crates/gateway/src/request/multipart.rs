@@ -8,7 +8,7 @@ use std::convert::Infallible;
 use bytes::Bytes;
 use http::{HeaderMap, header};
 
-use super::Reading;
+use super::{Counting, Reading};
 use crate::answer::Fault;
 
 /// A model's name is short; a longer field is a mistake or an attack.
@@ -16,7 +16,11 @@ const MAX_FIELD_BYTES: usize = 1_024;
 /// Forms of these APIs have about ten; each costs time while others wait.
 const MAX_PARTS: usize = 256;
 
-pub(super) async fn read(headers: &HeaderMap, body: &Bytes) -> Result<Reading, Fault> {
+pub(super) async fn read(
+    headers: &HeaderMap,
+    body: &Bytes,
+    _counting: Option<Counting>,
+) -> Result<Reading, Fault> {
     let boundary = boundary(headers).ok_or_else(|| invalid("The request's body is not a multipart form."))?;
     if !ends_with_boundary(body, &boundary) {
         return Err(invalid("The form does not end with its boundary."));

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use http::Method;
 
+use super::Api;
 use crate::answer::Dialect;
 
 /// What a path's body is read as.
@@ -32,6 +33,8 @@ pub struct Route {
     pub method: Method,
     /// What its body is read as.
     pub kind: Kind,
+    /// What its tokens are counted by.
+    pub api: Api,
     /// Whose error shape its callers parse.
     pub dialect: Dialect,
 }
@@ -71,12 +74,18 @@ impl Routes {
     /// The built-in paths and `extra` ones, which are JSON and may leave the model out.
     #[must_use]
     pub fn new<'a>(extra: impl IntoIterator<Item = &'a str>) -> Self {
-        let forwarded =
-            |path: &str, kind, dialect| Route { path: path.into(), method: Method::POST, kind, dialect };
+        let forwarded = |path: &str, kind, dialect| Route {
+            path: path.into(),
+            method: Method::POST,
+            kind,
+            api: Api::of(path),
+            dialect,
+        };
         let mut routes = vec![Route {
             path: "/v1/models".into(),
             method: Method::GET,
             kind: Kind::Models,
+            api: Api::Other,
             dialect: Dialect::OpenAi,
         }];
         routes.extend(FORWARDED.map(|(path, kind, dialect)| forwarded(path, kind, dialect)));

@@ -6,7 +6,7 @@ const JSON: Kind = Kind::Json { model_required: true };
 const FORM: Kind = Kind::Multipart { model_required: true };
 
 async fn read_json(body: &str) -> Result<Reading, Fault> {
-    read(JSON, &HeaderMap::new(), &Bytes::copy_from_slice(body.as_bytes())).await
+    read(JSON, &HeaderMap::new(), &Bytes::copy_from_slice(body.as_bytes()), None).await
 }
 
 #[tokio::test]
@@ -14,7 +14,7 @@ async fn a_chat_request_is_read() {
     let reading = read_json(
         r#" {"messages": [{"role": "user", "content": "hi"}], "model": "a\u002db", "stream": true} "#,
     );
-    assert_eq!(reading.await.unwrap(), Reading { model: Some("a-b".into()), stream: true });
+    assert_eq!(reading.await.unwrap(), Reading { model: Some("a-b".into()), stream: true, tokens: None });
     let reading = read_json(r#"{"model": "m", "stream": null}"#).await.unwrap();
     assert!(!reading.stream);
 }
@@ -52,7 +52,7 @@ async fn depth_is_the_backends_business() {
 async fn a_path_may_leave_the_model_out() {
     let optional = Kind::Json { model_required: false };
     let reading =
-        read(optional, &HeaderMap::new(), &Bytes::from_static(b"{\"input\": \"x\"}")).await.unwrap();
+        read(optional, &HeaderMap::new(), &Bytes::from_static(b"{\"input\": \"x\"}"), None).await.unwrap();
     assert_eq!(reading, Reading::default());
 }
 
@@ -70,19 +70,19 @@ fn form(fields: &[(&str, &str)]) -> (HeaderMap, Bytes) {
 #[tokio::test]
 async fn a_forms_model_is_read_wherever_it_stands() {
     let (headers, body) = form(&[("file", "RIFF\r\n--edg\r\n"), ("stream", "true"), ("model", "whisper-1")]);
-    let reading = read(FORM, &headers, &body).await.unwrap();
-    assert_eq!(reading, Reading { model: Some("whisper-1".into()), stream: true });
+    let reading = read(FORM, &headers, &body, None).await.unwrap();
+    assert_eq!(reading, Reading { model: Some("whisper-1".into()), stream: true, tokens: None });
 }
 
 #[tokio::test]
 async fn forms_that_are_none_are_refused() {
     let (headers, body) = form(&[("model", "a"), ("model", "b")]);
-    assert!(read(FORM, &headers, &body).await.is_err(), "two models");
+    assert!(read(FORM, &headers, &body, None).await.is_err(), "two models");
     let (headers, body) = form(&[("file", "x")]);
-    assert!(read(FORM, &headers, &body).await.is_err(), "no model");
+    assert!(read(FORM, &headers, &body, None).await.is_err(), "no model");
     let (headers, body) = form(&[("model", "m")]);
-    assert!(read(FORM, &headers, &body.slice(..20)).await.is_err(), "cut short");
-    assert!(read(FORM, &HeaderMap::new(), &body).await.is_err(), "no boundary");
+    assert!(read(FORM, &headers, &body.slice(..20), None).await.is_err(), "cut short");
+    assert!(read(FORM, &HeaderMap::new(), &body, None).await.is_err(), "no boundary");
 }
 
 #[tokio::test]
@@ -93,7 +93,7 @@ async fn forms_that_two_readers_could_read_differently_are_refused() {
     let (headers, _) = form(&[]);
     let cheap = part("form-data; name=\"model\"", "cheap");
     let with = async |more: &str, end: &str| {
-        read(FORM, &headers, &Bytes::from(format!("{cheap}{more}--edge--{end}"))).await
+        read(FORM, &headers, &Bytes::from(format!("{cheap}{more}--edge--{end}")), None).await
     };
     assert!(with("", "\r\n").await.is_ok());
     assert!(with(&part("form-data; name=\"file\"; filename=\"a;name=b.wav\"", "x"), "").await.is_ok());
@@ -115,10 +115,10 @@ async fn forms_that_two_readers_could_read_differently_are_refused() {
 
     let (mut twice, body) = form(&[("model", "m")]);
     twice.append(header::CONTENT_TYPE, HeaderValue::from_static("multipart/form-data; boundary=other"));
-    assert!(read(FORM, &twice, &body).await.is_err());
+    assert!(read(FORM, &twice, &body, None).await.is_err());
     let two = HeaderValue::from_static("multipart/form-data; boundary=edge; boundary=other");
     twice.insert(header::CONTENT_TYPE, two);
-    assert!(read(FORM, &twice, &body).await.is_err());
+    assert!(read(FORM, &twice, &body, None).await.is_err());
 }
 
 #[test]

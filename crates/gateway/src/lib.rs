@@ -22,3 +22,4 @@ mod rewake;
 pub mod stack;
 pub mod telemetry;
 mod trace;
+pub mod usage;

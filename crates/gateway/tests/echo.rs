@@ -135,6 +135,74 @@ async fn usage_is_streamed_when_it_is_asked_for() {
 }
 
 #[tokio::test]
+async fn usage_is_told_in_parts_or_as_it_grows_on_demand() {
+    let usages = async |telling: &str, include_usage: bool| -> Vec<Value> {
+        let body = json!({
+            "model": "m", "messages": said("ping"), "stream": true, "max_tokens": 1, "echo_usage": telling,
+            "stream_options": { "include_usage": include_usage },
+        });
+        chunks("/v1/chat/completions", body).await.iter().map(|chunk| chunk["usage"].clone()).collect()
+    };
+    let usage = |completion: u64| json!({ "prompt_tokens": 6, "completion_tokens": completion, "total_tokens": 6 + completion });
+    // The beginning, one token, the end, the sum.
+    assert_eq!(usages("split", true).await, [usage(0), Value::Null, Value::Null, usage(1)]);
+    assert_eq!(usages("cumulative", true).await, [usage(0), usage(1), usage(1), usage(1)]);
+    assert_eq!(usages("cumulative", false).await, [Value::Null, Value::Null, Value::Null]);
+
+    let body = json!({
+        "model": "m", "prompt": "ping", "stream": true, "echo_usage": "cumulative",
+        "stream_options": { "include_usage": true },
+    });
+    let told = chunks("/v1/completions", body).await;
+    let told: Vec<_> = told.iter().map(|chunk| chunk["usage"]["completion_tokens"].as_u64()).collect();
+    assert_eq!(told, [Some(0), Some(1), Some(1), Some(1)]);
+
+    let body = json!({ "model": "m", "max_tokens": 9, "messages": said("ping"), "stream": true, "echo_usage": "cumulative" });
+    let events = stream("/v1/messages", body).await;
+    let end: Value = serde_json::from_str(&events[events.len() - 2].1).unwrap();
+    assert_eq!(end["usage"], json!({ "input_tokens": 6, "output_tokens": 1 }));
+}
+
+#[tokio::test]
+async fn a_backend_without_usage_is_played_on_demand() {
+    for (path, mut body) in [
+        ("/v1/chat/completions", json!({ "messages": said("ping") })),
+        ("/v1/completions", json!({ "prompt": "ping" })),
+        ("/v1/responses", json!({ "input": "ping" })),
+        ("/v1/embeddings", json!({ "input": "ping" })),
+        ("/v1/messages", json!({ "messages": said("ping"), "max_tokens": 9 })),
+    ] {
+        let has_usage = |text: &str| text.contains("_tokens\":") && text.contains("\"usage\":{");
+        body["model"] = "m".into();
+        body["stream_options"] = json!({ "include_usage": true });
+        for streamed in [false, true] {
+            body["stream"] = (streamed && path != "/v1/embeddings").into();
+            for (telling, expected) in [(None, true), (Some("omit"), false)] {
+                let mut body = body.clone();
+                if let Some(telling) = telling {
+                    body["echo_usage"] = telling.into();
+                }
+                let (status, _, answer) = send(Method::POST, path, body.to_string()).await;
+                let answer = std::str::from_utf8(&answer).unwrap();
+                assert_eq!(
+                    (status, has_usage(answer)),
+                    (StatusCode::OK, expected),
+                    "{path} {streamed} {telling:?} {answer}"
+                );
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn prompts_of_tokens_are_as_long_as_they_say() {
+    for (prompt, tokens) in [(json!([1, 2, 3]), 3), (json!([[1], [2, 3], [4]]), 4)] {
+        let answer = post("/v1/completions", json!({ "model": "m", "prompt": prompt })).await;
+        assert_eq!(answer["usage"]["prompt_tokens"], tokens);
+    }
+}
+
+#[tokio::test]
 async fn completions_plain_and_streamed() {
     let answer =
         post("/v1/completions", json!({ "model": "m", "prompt": "ping pong", "max_tokens": 1 })).await;
@@ -268,6 +336,7 @@ async fn what_is_not_understood_is_refused_in_the_clients_shape() {
     check_refused(chat, r#"{"model":"m","messages":[]}"#, bad, kind).await;
     check_refused(chat, &with(r#""n":0"#), bad, kind).await;
     check_refused(chat, &with(r#""max_tokens":0"#), bad, kind).await;
+    check_refused(chat, &with(r#""echo_usage":"canary""#), bad, kind).await;
     check_refused("/v1/messages", "[", bad, kind).await;
     check_refused("/v1/embeddings", r#"{"model":"m","input":[]}"#, bad, kind).await;
     check_refused("/v1/embeddings", r#"{"model":"m","input":"a","dimensions":0}"#, bad, kind).await;

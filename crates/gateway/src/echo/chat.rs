@@ -6,7 +6,8 @@ use serde_json::json;
 
 use super::refusal::Refusal;
 use super::stream::{Script, Step, Stream, data};
-use super::text::{Message, Reply, fingerprint, tokens};
+use super::text::{Message, Reply, fingerprint};
+use super::usage::{StreamOptions, Teller, Telling, Told, Usage};
 use super::{Answer, CREATED};
 
 /// As many choices as OpenAI's API gives at most.
@@ -29,32 +30,8 @@ struct Request {
     max_completion_tokens: Option<u64>,
     #[serde(default)]
     n: Option<u32>,
-}
-
-#[derive(Default, Deserialize)]
-pub(super) struct StreamOptions {
     #[serde(default)]
-    pub(super) include_usage: Option<bool>,
-}
-
-/// The tokens of a request and its answer.
-#[derive(Clone, Copy, Serialize)]
-pub(super) struct Usage {
-    prompt_tokens: u64,
-    completion_tokens: u64,
-    total_tokens: u64,
-}
-
-/// What a chunk says about usage.
-#[derive(Clone, Copy, Serialize)]
-#[serde(untagged)]
-pub(super) enum StreamedUsage {
-    /// Nothing, because nobody asked: the field is absent.
-    Absent,
-    /// That it comes later: `null`.
-    Later,
-    /// What it was, in the last chunk.
-    Total(Usage),
+    echo_usage: Telling,
 }
 
 #[derive(Serialize)]
@@ -64,8 +41,8 @@ struct Chunk<'a> {
     created: u64,
     model: &'a str,
     choices: &'a [ChunkChoice<'a>],
-    #[serde(skip_serializing_if = "StreamedUsage::is_absent")]
-    usage: StreamedUsage,
+    #[serde(skip_serializing_if = "Told::is_nothing")]
+    usage: Told,
 }
 
 #[derive(Serialize)]
@@ -97,8 +74,8 @@ pub(super) fn answer(body: &[u8]) -> Result<Answer, Refusal> {
     let id = format!("chatcmpl-echo{:016x}", fingerprint(body));
     let finish_reason = finish_reason(&reply);
     if request.stream == Some(true) {
-        let include_usage = includes_usage(request.stream_options.as_ref());
-        return Ok(Answer::Events(stream(id, request.model, reply, n, include_usage.then_some(usage))));
+        let teller = Teller::new(usage, request.stream_options.as_ref(), request.echo_usage);
+        return Ok(Answer::Events(stream(id, request.model, reply, n, teller)));
     }
     let choice = |index| {
         json!({
@@ -108,42 +85,37 @@ pub(super) fn answer(body: &[u8]) -> Result<Answer, Refusal> {
             "finish_reason": finish_reason,
         })
     };
-    Answer::json(&json!({
+    Answer::json(&request.echo_usage.apply(json!({
         "id": id,
         "object": "chat.completion",
         "created": CREATED,
         "model": request.model,
         "choices": (0..n).map(choice).collect::<Vec<_>>(),
         "usage": usage,
-    }))
+    })))
 }
 
-fn stream(id: String, model: String, reply: Reply, n: u32, usage: Option<Usage>) -> Stream {
-    let (finish_reason, meanwhile) = (finish_reason(&reply), StreamedUsage::before(usage));
+fn stream(id: String, model: String, reply: Reply, n: u32, mut teller: Teller) -> Stream {
+    let finish_reason = finish_reason(&reply);
     Script::new(reply.text, n).play(move |step| {
-        let chunk = |choices: &[ChunkChoice<'_>], usage| {
-            data(&Chunk {
-                id: &id,
-                object: "chat.completion.chunk",
-                created: CREATED,
-                model: &model,
-                choices,
-                usage,
-            })
+        let usage = teller.tell(&step);
+        let chunk = |choices: &[ChunkChoice<'_>]| {
+            let (id, model) = (&*id, &*model);
+            data(&Chunk { id, object: "chat.completion.chunk", created: CREATED, model, choices, usage })
         };
         let one = |index, delta, finish_reason| {
-            chunk(&[ChunkChoice { index, delta, logprobs: None, finish_reason }], meanwhile)
+            chunk(&[ChunkChoice { index, delta, logprobs: None, finish_reason }])
         };
         match step {
             Step::Start(index) => one(index, Delta { role: Some("assistant"), content: Some("") }, None),
             Step::Say(index, piece) => one(index, Delta { role: None, content: Some(piece) }, None),
             Step::End(index) => one(index, Delta::default(), Some(finish_reason)),
-            Step::Close => close(usage.map(|usage| chunk(&[], StreamedUsage::Total(usage)))),
+            Step::Close => close((!usage.is_nothing()).then(|| chunk(&[]))),
         }
     })
 }
 
-/// The end of a stream, after the usage if it was asked for.
+/// The end of a stream, after the chunk with the usage if it was asked for.
 pub(super) fn close(usage: Option<Bytes>) -> Bytes {
     match usage {
         Some(usage) => [usage, DONE].concat().into(),
@@ -161,31 +133,4 @@ pub(super) fn choices(n: Option<u32>) -> Result<u32, Refusal> {
 
 pub(super) fn finish_reason(reply: &Reply) -> &'static str {
     if reply.is_cut { "length" } else { "stop" }
-}
-
-pub(super) fn includes_usage(options: Option<&StreamOptions>) -> bool {
-    options.is_some_and(|options| options.include_usage == Some(true))
-}
-
-// === impl StreamedUsage ===
-
-impl StreamedUsage {
-    /// What chunks say before the one that may tell this usage.
-    pub(super) fn before(usage: Option<Usage>) -> Self {
-        if usage.is_some() { Self::Later } else { Self::Absent }
-    }
-
-    pub(super) fn is_absent(&self) -> bool {
-        matches!(self, Self::Absent)
-    }
-}
-
-// === impl Usage ===
-
-impl Usage {
-    /// The usage of a prompt of so many bytes that is answered `n` times.
-    pub(super) fn new(prompt: usize, reply: &Reply, n: u32) -> Self {
-        let (prompt_tokens, completion_tokens) = (tokens(prompt), reply.tokens() * u64::from(n));
-        Self { prompt_tokens, completion_tokens, total_tokens: prompt_tokens + completion_tokens }
-    }
 }

@@ -3,10 +3,11 @@
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::chat::{StreamOptions, StreamedUsage, Usage, choices, close, finish_reason, includes_usage};
+use super::chat::{choices, close, finish_reason};
 use super::refusal::Refusal;
 use super::stream::{Script, Step, Stream, data};
-use super::text::{Content, Reply, fingerprint};
+use super::text::{BYTES_PER_TOKEN, Content, Reply, fingerprint};
+use super::usage::{StreamOptions, Teller, Telling, Told, Usage};
 use super::{Answer, CREATED};
 
 #[derive(Deserialize)]
@@ -22,6 +23,8 @@ struct Request {
     max_tokens: Option<u64>,
     #[serde(default)]
     n: Option<u32>,
+    #[serde(default)]
+    echo_usage: Telling,
 }
 
 #[derive(Default, Deserialize)]
@@ -30,7 +33,9 @@ enum Prompt {
     #[default]
     None,
     One(String),
+    Tokens(Vec<u64>),
     Many(Vec<String>),
+    TokenLists(Vec<Vec<u64>>),
 }
 
 #[derive(Serialize)]
@@ -40,8 +45,8 @@ struct Chunk<'a> {
     created: u64,
     model: &'a str,
     choices: &'a [Choice<'a>],
-    #[serde(skip_serializing_if = "StreamedUsage::is_absent")]
-    usage: StreamedUsage,
+    #[serde(skip_serializing_if = "Told::is_nothing")]
+    usage: Told,
 }
 
 #[derive(Serialize)]
@@ -54,50 +59,66 @@ struct Choice<'a> {
 
 pub(super) fn answer(body: &[u8]) -> Result<Answer, Refusal> {
     let request: Request = serde_json::from_slice(body)?;
-    let (said, prompt) = match request.prompt {
-        Prompt::None => (Content::None, 0),
-        Prompt::One(text) => (Content::Text(text.clone()), text.len()),
-        Prompt::Many(mut texts) => {
-            let prompt = texts.iter().map(String::len).sum();
-            (texts.pop().map_or(Content::None, Content::Text), prompt)
-        }
-    };
+    let (said, prompt) = request.prompt.read();
     let reply = Reply::to(&said, request.max_tokens, "max_tokens")?;
     let n = choices(request.n)?;
     let usage = Usage::new(prompt, &reply, n);
     let id = format!("cmpl-echo{:016x}", fingerprint(body));
     if request.stream == Some(true) {
-        let include_usage = includes_usage(request.stream_options.as_ref());
-        return Ok(Answer::Events(stream(id, request.model, reply, n, include_usage.then_some(usage))));
+        let teller = Teller::new(usage, request.stream_options.as_ref(), request.echo_usage);
+        return Ok(Answer::Events(stream(id, request.model, reply, n, teller)));
     }
     let finish_reason = Some(finish_reason(&reply));
     let choices: Vec<_> =
         (0..n).map(|index| Choice { index, text: &reply.text, logprobs: None, finish_reason }).collect();
-    Answer::json(&json!({
+    Answer::json(&request.echo_usage.apply(json!({
         "id": id,
         "object": "text_completion",
         "created": CREATED,
         "model": request.model,
         "choices": choices,
         "usage": usage,
-    }))
+    })))
 }
 
-fn stream(id: String, model: String, reply: Reply, n: u32, usage: Option<Usage>) -> Stream {
-    let (finish_reason, meanwhile) = (finish_reason(&reply), StreamedUsage::before(usage));
+fn stream(id: String, model: String, reply: Reply, n: u32, mut teller: Teller) -> Stream {
+    let finish_reason = finish_reason(&reply);
     Script::new(reply.text, n).play(move |step| {
-        let chunk = |choices: &[Choice<'_>], usage| {
+        let usage = teller.tell(&step);
+        let chunk = |choices: &[Choice<'_>]| {
             let (id, model) = (&*id, &*model);
             data(&Chunk { id, object: "text_completion", created: CREATED, model, choices, usage })
         };
-        let one = |index, text, finish_reason| {
-            chunk(&[Choice { index, text, logprobs: None, finish_reason }], meanwhile)
-        };
+        let one =
+            |index, text, finish_reason| chunk(&[Choice { index, text, logprobs: None, finish_reason }]);
         match step {
             Step::Start(index) => one(index, "", None),
             Step::Say(index, piece) => one(index, piece, None),
             Step::End(index) => one(index, "", Some(finish_reason)),
-            Step::Close => close(usage.map(|usage| chunk(&[], StreamedUsage::Total(usage)))),
+            Step::Close => close((!usage.is_nothing()).then(|| chunk(&[]))),
         }
     })
+}
+
+// === impl Prompt ===
+
+impl Prompt {
+    /// What is answered to, which is the last of several, and how many bytes of text all of them are.
+    fn read(self) -> (Content, usize) {
+        // Nothing can be read out of numbers: as prompts they have a length and no words.
+        let bytes = |tokens: usize| (Content::None, tokens * BYTES_PER_TOKEN);
+        match self {
+            Self::None => (Content::None, 0),
+            Self::One(text) => {
+                let length = text.len();
+                (Content::Text(text), length)
+            }
+            Self::Tokens(tokens) => bytes(tokens.len()),
+            Self::TokenLists(lists) => bytes(lists.iter().map(Vec::len).sum()),
+            Self::Many(mut texts) => {
+                let length = texts.iter().map(String::len).sum();
+                (texts.pop().map_or(Content::None, Content::Text), length)
+            }
+        }
+    }
 }

@@ -7,6 +7,7 @@ use super::Answer;
 use super::base64;
 use super::refusal::Refusal;
 use super::text::{fingerprint, tokens};
+use super::usage::Telling;
 
 const DEFAULT_DIMENSIONS: usize = 16;
 const MAX_DIMENSIONS: usize = 4096;
@@ -21,6 +22,8 @@ struct Request {
     dimensions: Option<usize>,
     #[serde(default)]
     encoding_format: Option<EncodingFormat>,
+    #[serde(default)]
+    echo_usage: Telling,
 }
 
 #[derive(Deserialize)]
@@ -67,12 +70,12 @@ pub(super) fn answer(body: &[u8]) -> Result<Answer, Refusal> {
         json!({ "object": "embedding", "index": index, "embedding": embedding })
     });
     let tokens: u64 = inputs.iter().map(|(_, tokens)| tokens).sum();
-    Answer::json(&json!({
+    Answer::json(&request.echo_usage.apply(json!({
         "object": "list",
         "model": request.model,
         "data": data.collect::<Vec<_>>(),
         "usage": { "prompt_tokens": tokens, "total_tokens": tokens },
-    }))
+    })))
 }
 
 impl Input {

@@ -8,6 +8,7 @@ use super::Answer;
 use super::refusal::Refusal;
 use super::stream::{Script, Step, Stream, event};
 use super::text::{Content, Message, Reply, fingerprint, tokens};
+use super::usage::Telling;
 
 #[derive(Deserialize)]
 struct Request {
@@ -19,6 +20,8 @@ struct Request {
     stream: Option<bool>,
     #[serde(default)]
     max_tokens: Option<u64>,
+    #[serde(default)]
+    echo_usage: Telling,
 }
 
 pub(super) fn answer(body: &[u8]) -> Result<Answer, Refusal> {
@@ -27,9 +30,9 @@ pub(super) fn answer(body: &[u8]) -> Result<Answer, Refusal> {
     let (input, output) = (request.input_tokens(), reply.tokens());
     let id = format!("msg_echo{:016x}", fingerprint(body));
     if request.stream == Some(true) {
-        return Ok(Answer::Events(stream(&id, &request.model, input, reply)));
+        return Ok(Answer::Events(stream(&id, &request.model, input, reply, request.echo_usage)));
     }
-    Answer::json(&json!({
+    Answer::json(&request.echo_usage.apply(json!({
         "id": id,
         "type": "message",
         "role": "assistant",
@@ -38,7 +41,7 @@ pub(super) fn answer(body: &[u8]) -> Result<Answer, Refusal> {
         "stop_reason": stop_reason(&reply),
         "stop_sequence": null,
         "usage": { "input_tokens": input, "output_tokens": output },
-    }))
+    })))
 }
 
 pub(super) fn count(body: &[u8]) -> Result<Answer, Refusal> {
@@ -46,9 +49,10 @@ pub(super) fn count(body: &[u8]) -> Result<Answer, Refusal> {
     Answer::json(&json!({ "input_tokens": request.input_tokens() }))
 }
 
-/// The input tokens are told at the start and the output tokens at the end, as Anthropic's API does.
-fn stream(id: &str, model: &str, input: u64, reply: Reply) -> Stream {
-    let message = json!({
+/// The input tokens are told at the start and the output tokens at the end, as Anthropic's API does; cumulative, the
+/// end tells both.
+fn stream(id: &str, model: &str, input: u64, reply: Reply, telling: Telling) -> Stream {
+    let message = telling.apply(json!({
         "id": id,
         "type": "message",
         "role": "assistant",
@@ -57,8 +61,16 @@ fn stream(id: &str, model: &str, input: u64, reply: Reply) -> Stream {
         "stop_reason": null,
         "stop_sequence": null,
         "usage": { "input_tokens": input, "output_tokens": 1 },
-    });
+    }));
     let (stop_reason, output) = (stop_reason(&reply), reply.tokens());
+    let usage = match telling {
+        Telling::Cumulative => json!({ "input_tokens": input, "output_tokens": output }),
+        _ => json!({ "output_tokens": output }),
+    };
+    let end = telling.apply(json!({
+        "delta": { "stop_reason": stop_reason, "stop_sequence": null },
+        "usage": usage,
+    }));
     let named = |name: &str, mut value: serde_json::Value| {
         value["type"] = name.into();
         event(name, &value)
@@ -77,16 +89,7 @@ fn stream(id: &str, model: &str, input: u64, reply: Reply) -> Stream {
             json!({ "index": index, "delta": { "type": "text_delta", "text": piece } }),
         ),
         Step::End(index) => named("content_block_stop", json!({ "index": index })),
-        Step::Close => both(
-            named(
-                "message_delta",
-                json!({
-                    "delta": { "stop_reason": stop_reason, "stop_sequence": null },
-                    "usage": { "output_tokens": output },
-                }),
-            ),
-            named("message_stop", json!({})),
-        ),
+        Step::Close => both(named("message_delta", end.clone()), named("message_stop", json!({}))),
     })
 }
 

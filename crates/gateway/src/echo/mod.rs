@@ -5,8 +5,14 @@
 //!
 //! - **Text.** At most [`MAX_ANSWER_BYTES`] of the last user message. An output cap cuts it further, and the finish
 //!   reason then says so.
-//! - **Tokens.** One for every four bytes of text, rounded up: of all messages for the prompt, of the answer (of each
-//!   of its `n` choices) for the output. Streams send one token per chunk.
+//! - **Tokens.** One for every four bytes of text, rounded up: of all messages, the system's and the instructions for the
+//!   prompt, of the answer (of each of its `n` choices) for the output; of a prompt in tokens, as many as it has. Streams
+//!   send one token per chunk.
+//! - **Usage.** Told where the API tells it: in a plain answer; in a stream of chunks with `stream_options.include_usage`,
+//!   last; in a stream of messages the input first and the output last; in a stream of a response at its end. A field
+//!   `echo_usage` in the request makes it play another backend: `omit` tells no usage at all; `split` tells the prompt's
+//!   share with the first chunk too, and `cumulative` with every chunk what it has come to (of messages, the end repeats
+//!   the input).
 //! - **Paths.** `POST /v1/chat/completions`, `/v1/completions`, `/v1/responses` and `/v1/messages`, plain and streamed;
 //!   `POST /v1/embeddings` and `/v1/messages/count_tokens`; `GET /v1/models`. Any other path is a 404.
 
@@ -19,6 +25,7 @@ mod refusal;
 mod responses;
 mod stream;
 mod text;
+mod usage;
 
 use std::time::Duration;
 

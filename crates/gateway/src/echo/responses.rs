@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use super::refusal::Refusal;
 use super::stream::{Script, Step, Stream, event};
 use super::text::{Content, Message, Reply, fingerprint, tokens};
+use super::usage::Telling;
 use super::{Answer, CREATED};
 
 #[derive(Deserialize)]
@@ -19,6 +20,8 @@ struct Request {
     stream: Option<bool>,
     #[serde(default)]
     max_output_tokens: Option<u64>,
+    #[serde(default)]
+    echo_usage: Telling,
 }
 
 #[derive(Default, Deserialize)]
@@ -31,7 +34,7 @@ enum Input {
 }
 
 pub(super) fn answer(body: &[u8]) -> Result<Answer, Refusal> {
-    let Request { model, input, instructions, stream, max_output_tokens: cap } =
+    let Request { model, input, instructions, stream, max_output_tokens: cap, echo_usage: telling } =
         serde_json::from_slice(body)?;
     let messages = match input {
         Input::None => Vec::new(),
@@ -49,7 +52,7 @@ pub(super) fn answer(body: &[u8]) -> Result<Answer, Refusal> {
     } else {
         ("completed", Value::Null)
     };
-    let response = json!({
+    let response = telling.apply(json!({
         "id": format!("resp_echo{fingerprint:016x}"),
         "object": "response",
         "created_at": CREATED,
@@ -80,7 +83,7 @@ pub(super) fn answer(body: &[u8]) -> Result<Answer, Refusal> {
             "output_tokens_details": { "reasoning_tokens": 0 },
             "total_tokens": input + output,
         },
-    });
+    }));
     if stream == Some(true) {
         return Ok(Answer::Events(events(message_id, response, reply)));
     }

@@ -6,7 +6,7 @@ use super::MAX_ANSWER_BYTES;
 use super::refusal::Refusal;
 
 /// What one token stands for.
-const BYTES_PER_TOKEN: usize = 4;
+pub(super) const BYTES_PER_TOKEN: usize = 4;
 
 /// What a message says when nobody said anything.
 const NOTHING_SAID: &str = "Hello from Fairlane.";

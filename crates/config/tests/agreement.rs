@@ -52,6 +52,8 @@ const TEXTS: &[&str] = &[
     "api_key",
     "memory",
     "redis",
+    "bytes",
+    "tiktoken",
     "cluster",
     "sentinel",
     "fail_open",
@@ -120,6 +122,7 @@ fn value() -> impl Strategy<Value = Value> {
         1 => Just(json!([])),
         1 => Just(json!({})),
         1 => Just(json!({ "requests_per_second": 1 })),
+        1 => Just(json!({ "tokens_per_day": 1, "token_burst_capacity": 2 })),
         1 => Just(json!(["*"])),
     ]
 }

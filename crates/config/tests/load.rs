@@ -107,6 +107,36 @@ fn a_limit_is_a_list_of_buckets() {
 }
 
 #[test]
+fn a_limit_of_tokens_is_a_list_of_buckets_beside_that_of_requests() {
+    let config = good(
+        "rate_limiting: { limits: { per_team: { tokens_per_day: 5000000, tokens_per_hour: 9, token_burst_capacity: 7, \
+         overrides: { research: { requests_per_second: 1 }, ops: { tokens_per_minute: 3 } } } } }",
+    );
+    let limits = &config.rate_limiting.limits;
+    let buckets = |limit: &fairlane_config::model::IdentityLimit| -> Vec<(u64, u64, u64)> {
+        limit.token_rates().map(|r| (r.amount.get(), r.period.as_secs(), r.capacity.get())).collect()
+    };
+    assert_eq!(buckets(&limits.per_team), [(9, 3600, 7), (5_000_000, 86_400, 5_000_000)]);
+    assert_eq!(buckets(&limits.per_team.overrides["ops"]), [(3, 60, 3)]);
+    assert_eq!(limits.per_team.request_rates().count(), 0);
+    // An override stands in place of the whole limit, tokens included.
+    let research = &limits.per_team.overrides["research"];
+    assert!(research.limits_requests() && !research.limits_tokens() && !research.is_unlimited());
+    assert!(limits.has_token_limit() && limits.has_identity_limit());
+
+    let tokens =
+        good("rate_limiting: { limits: { per_model: { overrides: { m: { tokens_per_day: 1 } } } } }");
+    assert!(
+        tokens.rate_limiting.limits.has_token_limit() && !tokens.rate_limiting.limits.has_identity_limit()
+    );
+    let requests = good("rate_limiting: { limits: { per_model: { requests_per_day: 1 } } }");
+    assert!(
+        !requests.rate_limiting.limits.has_token_limit()
+            && requests.rate_limiting.limits.has_identity_limit()
+    );
+}
+
+#[test]
 fn values_are_parsed_once_and_for_all() {
     let text = r#"
 [server]
@@ -217,7 +247,7 @@ identity: { hash_key: secret-hash-key }
 api_keys: { keys: [{ id: k1, key: secret-key, user: alice, team: research }, { id: k2, key: other-key, user: bob }] }
 rate_limiting:
   limits:
-    per_user: { overrides: { alice: { requests_per_second: 1 }, bob: { requests_per_second: 2 } } }
+    per_user: { tokens_per_day: 9, overrides: { alice: { requests_per_second: 1 }, bob: { tokens_per_hour: 2 } } }
     per_team: { overrides: { research: {} } }
     per_api_key: { overrides: { k1: { requests_per_second: 3 } } }
     per_model: { overrides: { gpt-4o: { requests_per_second: 4 } } }
@@ -229,7 +259,10 @@ rate_limiting:
         effective["rate_limiting"]["limits"],
         json!({
             "per_api_key": { "overrides": { "k1": { "requests_per_second": 3 } } },
-            "per_user": { "overrides": { "***1": { "requests_per_second": 1 }, "***2": { "requests_per_second": 2 } } },
+            "per_user": {
+                "tokens_per_day": 9,
+                "overrides": { "***1": { "requests_per_second": 1 }, "***2": { "tokens_per_hour": 2 } },
+            },
             "per_team": { "overrides": { "***1": {} } },
             "per_model": { "overrides": { "gpt-4o": { "requests_per_second": 4 } } },
         })

@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use super::MOST_HELD;
 
-/// Whether requests that a token budget refuses for the moment wait until they fit, and for how long. Who is a tenant
-/// and of what weight, `fair_queuing` and the tiers say for both kinds of waiting, whether or not requests queue.
+/// Whether requests that a token budget refuses for the moment wait until they fit, and for how long. Tenants, their
+/// weights, `max_tenants` and `max_in_flight` are those of `fair_queuing`, whether or not that is enabled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct DeferredAdmission {
@@ -18,8 +18,8 @@ pub struct DeferredAdmission {
     /// Requests of one tenant that wait for tokens at most.
     #[schemars(range(max = MOST_HELD))]
     pub max_held_per_tenant: NonZeroUsize,
-    /// How long a request may wait for tokens at most, in milliseconds, counted from its arrival. The total timeout of
-    /// requests bounds it too.
+    /// How long a request may wait for tokens at most, in milliseconds. The total timeout of requests bounds it too. For
+    /// one that has queued before, the shorter of both waits holds.
     #[schemars(range(max = 86_400_000))]
     pub max_wait_ms: NonZeroU64,
 }

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 use super::{MOST_HELD, MOST_WEIGHT};
 use crate::values::Name;
 
-/// Whether requests beyond an identity limit wait in a fair queue, and for how long.
+/// Whether requests beyond an identity's limit of requests wait in a fair queue, and for how long. Who is a tenant, and
+/// of what weight, is said here for `deferred_admission` too.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct FairQueuing {
@@ -18,22 +19,23 @@ pub struct FairQueuing {
     /// The weight of tenants that neither `weights` nor a tier names.
     #[schemars(range(max = MOST_WEIGHT))]
     pub default_weight: NonZeroU32,
-    /// The weights of tenants: one of weight 3 is served three times as often as one of weight 1.
+    /// The weights of tenants: one of weight 3 is served three times as often as one of weight 1, and of a contended
+    /// budget of tokens it gets three times as many.
     #[schemars(extend("examples" = [[{ "tenant": "alice", "weight": 3 }]]))]
     pub weights: Vec<Weight>,
-    /// Requests that wait for one tenant at most.
+    /// Requests of one tenant that queue at most.
     #[schemars(range(max = MOST_HELD))]
     pub max_queue_depth_per_tenant: NonZeroUsize,
-    /// Requests that wait in all at most.
+    /// Requests that queue in all at most.
     #[schemars(range(max = MOST_HELD))]
     pub max_total_queued: NonZeroUsize,
-    /// Tenants with a lane at one time at most.
+    /// Tenants with a lane at one time at most, for queuing and deferral together.
     #[schemars(range(max = MOST_HELD))]
     pub max_tenants: NonZeroUsize,
-    /// Attempts at admission that run at one time at most.
+    /// Attempts at admission that run at one time at most, for queuing and deferral together.
     #[schemars(range(max = MOST_HELD))]
     pub max_in_flight: NonZeroUsize,
-    /// How long a request may wait at most, in milliseconds. The total timeout of requests bounds it too.
+    /// How long a request may queue at most, in milliseconds. The total timeout of requests bounds it too.
     #[schemars(range(max = 86_400_000))]
     pub max_wait_ms: NonZeroU64,
 }

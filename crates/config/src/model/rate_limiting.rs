@@ -29,9 +29,11 @@ pub struct RateLimiting {
     pub limits: Limits,
     /// How many tokens a request is taken to need until its backend tells how many it used.
     pub tokens: Tokens,
-    /// Whether requests beyond an identity's limit of requests wait in a fair queue, and for how long.
+    /// Whether requests beyond an identity's limit of requests wait in a fair queue, and for how long. Who is a tenant,
+    /// and of what weight, is said here for `deferred_admission` too.
     pub fair_queuing: FairQueuing,
-    /// Whether requests that a token budget refuses for the moment wait until they fit, and for how long.
+    /// Whether requests that a token budget refuses for the moment wait until they fit, and for how long. Tenants, their
+    /// weights, `max_tenants` and `max_in_flight` are those of `fair_queuing`, whether or not that is enabled.
     pub deferred_admission: DeferredAdmission,
 }
 

@@ -13,3 +13,4 @@ mod scripts;
 mod sentinel;
 mod settlement;
 mod support;
+mod warnings;

@@ -61,8 +61,10 @@ async fn warned(policy: &str, max_memory: u64) -> usize {
     // Whoever connects again has looked at the policy before.
     for _ in 0..2 {
         server.command(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]).await;
-        let again = || async { store.take(&[charge(1, slow(10), 1)]).await.ok() };
-        wait::until("the store to connect again", again).await;
+        let again = || async {
+            store.take(&[charge(1, slow(10), 1)]).await.ok().map(|decision| decision.is_granted())
+        };
+        assert!(wait::until("the store to connect again", again).await);
     }
     assert!(lines.with("is asked") >= 1, "the lines are heard");
     lines.with("maxmemory-policy")

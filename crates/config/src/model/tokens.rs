@@ -14,7 +14,8 @@ pub struct Tokens {
     /// that it asks for. A budget that holds less reserves what it can hold.
     #[schemars(range(max = MOST_OUTPUT))]
     pub default_output: NonZeroU32,
-    /// Bytes of text that are taken for one token.
+    /// Bytes of text that are taken for one token: of a prompt, by `estimator: bytes`, and of an answer whose backend tells
+    /// no usage.
     #[schemars(range(max = 1000))]
     pub bytes_per_token: NonZeroU32,
     /// How the tokens of a prompt are counted before a backend has counted them.
@@ -26,11 +27,11 @@ pub struct Tokens {
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum TokenEstimator {
-    /// By the length of its text, in `bytes_per_token`: costs next to nothing, and is right within a factor for most
+    /// By the length of its text, in `bytes_per_token`. It costs next to nothing, and is right within a factor for most
     /// languages.
     #[default]
     Bytes,
-    /// By a tokenizer of OpenAI's models: closer, and costs time for every byte of text.
+    /// By the tokenizers of OpenAI's models, for a long text in samples of it. It is closer, and costs time and memory.
     Tiktoken,
 }
 

@@ -21,7 +21,8 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use fairlane_fair_queue::{
-    Action, Demand, FairQueue, GateKey, GateLevel, Limits, Request, TenantKey, Ticket, Timestamp, Weight,
+    Action, ClassLimits, Demand, FairQueue, GateKey, GateLevel, Limits, Request, TenantKey, Ticket,
+    Timestamp, Weight,
 };
 
 const GATE: GateKey = GateKey(1);
@@ -74,9 +75,10 @@ fn timed(work: impl FnOnce()) -> Duration {
 
 fn limits() -> Limits {
     let many = 10_000_000.try_into().unwrap();
+    let class = ClassLimits { max_held: many, max_held_per_tenant: many, max_wait: Duration::MAX };
     Limits {
-        max_queue_depth_per_tenant: many,
-        max_total_queued: many,
+        requests: Some(class),
+        tokens: Some(class),
         max_tenants: many,
         max_in_flight: 8.try_into().unwrap(),
     }
@@ -133,8 +135,9 @@ impl Bench {
         let request = Request {
             tenant: tenant(number),
             weight: weight(number, self.weights),
-            demands: &[Demand { gate: GATE, cost: 1 }],
+            demands: &[Demand::request(GATE)],
             levels: &[],
+            arrived: self.now(),
             deadline: self.now() + Duration::from_secs(5),
         };
         black_box(self.queue.enqueue(request, self.now()).unwrap()).ticket
@@ -206,7 +209,8 @@ fn refusal(tenants: usize, weights: usize, effort: Effort) -> f64 {
         let served = bench.serve();
         bench.enqueue(served);
     }
-    let full = Limits { max_queue_depth_per_tenant: 1.try_into().unwrap(), ..limits() };
+    let one = ClassLimits { max_held_per_tenant: 1.try_into().unwrap(), ..ClassLimits::default() };
+    let full = Limits { requests: Some(one), ..limits() };
     bench.queue.reconfigure(full, |_| None, bench.now());
     let mut number = 0;
     let [each] = effort.medians(|_| {
@@ -214,8 +218,9 @@ fn refusal(tenants: usize, weights: usize, effort: Effort) -> f64 {
         let request = Request {
             tenant: tenant(number),
             weight: weight(number, weights),
-            demands: &[Demand { gate: GATE, cost: 1 }],
+            demands: &[Demand::request(GATE)],
             levels: &[],
+            arrived: bench.now(),
             deadline: bench.now() + Duration::from_secs(5),
         };
         black_box(bench.queue.enqueue(request, bench.now()).unwrap_err());

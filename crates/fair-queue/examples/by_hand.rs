@@ -55,8 +55,9 @@ fn main() {
             let request = Request {
                 tenant,
                 weight: Weight::new(weight).unwrap_or_default(),
-                demands: &[Demand { gate: GATE, cost: 1 }],
+                demands: &[Demand::request(GATE)],
                 levels: &[bucket.level(now)],
+                arrived: now,
                 deadline: now + Duration::from_secs(3),
             };
             match queue.enqueue(request, now) {
@@ -85,7 +86,7 @@ fn main() {
                         println!("{now:>6?}  {:<3} is refused: {}", names[&tenant], refusal.reason);
                     }
                 }
-                Action::Expire { tenant, refusal, .. } => println!(
+                Action::Refuse { tenant, refusal, .. } => println!(
                     "{now:>6?}  {:<3} has waited {:?}: {}",
                     names[&tenant], refusal.waited, refusal.reason
                 ),

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use crate::{GateKey, Refusal, TenantKey, Ticket};
+use crate::{Class, GateKey, Refusal, TenantKey, Ticket};
 
 /// What the driver has to do now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,11 +16,16 @@ pub enum Action {
         tenant: TenantKey,
         /// The gate at which it waited.
         gate: GateKey,
-        /// How long it has been held.
+        /// The class in which it is held, which is that of the gate.
+        class: Class,
+        /// How long it has been held, in both classes together.
         waited: Duration,
+        /// Of that, how long it has been deferred.
+        deferred: Duration,
     },
-    /// Answer this request: its budget has run out. It is no longer held.
-    Expire {
+    /// Answer this request: its budget has run out, or it cannot be held at the gate where it would have to wait next.
+    /// It is no longer held.
+    Refuse {
         /// The request.
         ticket: Ticket,
         /// Whose it was.

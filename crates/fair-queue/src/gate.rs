@@ -8,7 +8,7 @@ use crate::ready::Ready;
 use crate::run::Entry;
 use crate::virtual_time::{MAX_TURN, VirtualTime, steps};
 use crate::window::Window;
-use crate::{GateKey, Timestamp};
+use crate::{Class, GateKey, Timestamp};
 
 /// The list of gates whose turn it is.
 pub(crate) const OPEN: usize = 0;
@@ -24,6 +24,7 @@ const LATELY: u32 = 256;
 #[derive(Debug)]
 pub(crate) struct Gate {
     pub(crate) key: GateKey,
+    pub(crate) class: Class,
     /// Held requests with a demand here.
     pub(crate) demands: usize,
     /// Lanes here, idle ones too.
@@ -100,14 +101,15 @@ pub(crate) fn turn_cost(cost: u64) -> u64 {
 
 impl Default for Gate {
     fn default() -> Self {
-        Self::new(GateKey(0))
+        Self::new(GateKey(0), Class::Requests)
     }
 }
 
 impl Gate {
-    pub(crate) fn new(key: GateKey) -> Self {
+    pub(crate) fn new(key: GateKey, class: Class) -> Self {
         Self {
             key,
+            class,
             demands: 0,
             lanes: 0,
             waiting: 0,

@@ -1,3 +1,4 @@
+use crate::class::Counts;
 use crate::list::{Linked, Links, List};
 use crate::slab::NONE;
 use crate::waiter::IN_LANE;
@@ -54,7 +55,7 @@ pub(crate) struct Tenant {
     pub(crate) key: TenantKey,
     pub(crate) weight: u32,
     /// Requests held: waiting and in flight.
-    pub(crate) held: usize,
+    pub(crate) held: Counts,
     /// Lanes whose lag has not been caught up.
     pub(crate) debts: u32,
     pub(crate) lanes: List<OF_TENANT>,
@@ -126,7 +127,7 @@ impl Default for Tenant {
         Self {
             key: TenantKey(0),
             weight: 1,
-            held: 0,
+            held: Counts::new(),
             debts: 0,
             lanes: List::default(),
             is_tracked: false,

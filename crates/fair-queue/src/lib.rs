@@ -60,6 +60,7 @@
 
 mod action;
 mod backlog;
+mod class;
 mod deadlines;
 mod debts;
 mod estimate;
@@ -83,8 +84,9 @@ mod waiter;
 mod window;
 
 pub use action::Action;
+pub use class::Class;
 pub use ids::{GateKey, TenantKey, Ticket, Weight};
-pub use limits::Limits;
+pub use limits::{ClassLimits, Limits};
 pub use queue::FairQueue;
 pub use refusal::{Reason, Refusal, Requeue};
 pub use request::{Demand, GateLevel, Place, Request};

@@ -1,6 +1,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use crate::class::Counts;
 use crate::deadlines::Deadlines;
 use crate::gate::{Gate, LAPSED, NEWS, OPEN};
 use crate::index::{PlaceIndex, hash};
@@ -9,10 +10,12 @@ use crate::list::List;
 use crate::slab::{NONE, Slab};
 use crate::waiter::Waiter;
 use crate::{
-    Action, GateKey, GateLevel, Limits, Place, Refusal, Request, Requeue, Snapshot, TenantKey, Ticket,
+    Action, Class, GateKey, GateLevel, Limits, Place, Refusal, Request, Requeue, Snapshot, TenantKey, Ticket,
     Timestamp, Weight,
 };
 
+mod choice;
+mod classes;
 mod forget;
 mod hold;
 mod rounds;
@@ -50,8 +53,9 @@ mod view;
 /// let request = Request {
 ///     tenant: TenantKey(7),
 ///     weight: Weight::MIN,
-///     demands: &[Demand { gate, cost: 1 }],
+///     demands: &[Demand::request(gate)],
 ///     levels: &[level],
+///     arrived: start,
 ///     deadline: start + Duration::from_secs(5),
 /// };
 /// let place = queue.enqueue(request, start)?;
@@ -79,6 +83,8 @@ pub struct FairQueue {
     /// Counts grants and what is heard of buckets, to tell which came first.
     event: u64,
     waiters: Slab<Waiter>,
+    /// The waiters by class.
+    counts: Counts,
     lanes: Slab<Lane>,
     tenants: Slab<Tenant>,
     gates: Slab<Gate>,
@@ -113,6 +119,7 @@ impl FairQueue {
             serial: 0,
             event: 0,
             waiters: Slab::new(),
+            counts: Counts::new(),
             lanes: Slab::new(),
             tenants: Slab::new(),
             gates: Slab::new(),
@@ -137,7 +144,7 @@ impl FairQueue {
     /// gates is [contended](Self::contended).
     ///
     /// It waits at the gate where it would wait longest, among those that are contended or have no room for
-    /// it, behind its tenant's earlier requests.
+    /// it, behind its tenant's earlier requests; at one that counts tokens only if there is none that counts requests.
     ///
     /// # Errors
     ///
@@ -157,6 +164,9 @@ impl FairQueue {
 
     /// The limiter refused the attempt; `levels` is what it told of the buckets. The turn is given back, and
     /// the request waits again, with its seniority and its deadline, unless it cannot be served in time.
+    ///
+    /// If it is now a bucket of the other class that it has to wait for, it is held in that class: within that one's bounds,
+    /// and with a deadline that is drawn nearer if that class would hold nothing for so long since its arrival.
     ///
     /// With a [`Requeue::Refused`] the request is no longer held.
     pub fn refused(&mut self, ticket: Ticket, levels: &[GateLevel], now: Timestamp) -> Requeue {
@@ -242,10 +252,16 @@ impl FairQueue {
         self.held() == 0
     }
 
-    /// Requests held: waiting and in flight.
+    /// Requests held: waiting and in flight, in both classes.
     #[must_use]
     pub fn held(&self) -> usize {
         self.waiters.len()
+    }
+
+    /// Requests held in a class: those that wait at its gates, and those whose attempts went out from there.
+    #[must_use]
+    pub fn held_in(&self, class: Class) -> usize {
+        self.counts[class]
     }
 
     /// Tenants tracked: those with a request held, and those that are remembered a little longer.

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use crate::{GateKey, TenantKey, Weight};
+use crate::{Class, GateKey, TenantKey, Weight};
 
 /// What a queue holds, for metrics and people. Costs a walk over all lanes.
 #[derive(Clone, Debug, PartialEq, Default)]
@@ -10,6 +10,10 @@ pub struct Snapshot {
     pub gates: Vec<GateSnapshot>,
     /// Requests held, waiting and in flight.
     pub held: usize,
+    /// Of those, the ones held in the class of requests.
+    pub queued: usize,
+    /// Of those, the ones held in the class of tokens.
+    pub deferred: usize,
     /// Grants out.
     pub in_flight: usize,
     /// Tenants tracked.
@@ -22,6 +26,8 @@ pub struct Snapshot {
 pub struct GateSnapshot {
     /// Its key.
     pub gate: GateKey,
+    /// What its units are.
+    pub class: Class,
     /// Requests waiting here.
     pub waiting: usize,
     /// Grants out from here.

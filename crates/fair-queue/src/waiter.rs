@@ -1,6 +1,8 @@
-use crate::Timestamp;
+use std::time::Duration;
+
 use crate::list::{Linked, Links};
 use crate::slab::NONE;
+use crate::{Class, Timestamp};
 
 /// The list of a lane's waiters.
 pub(crate) const IN_LANE: usize = 0;
@@ -13,7 +15,14 @@ pub(crate) struct Waiter {
     /// Arrival number; zero in an empty place.
     pub(crate) serial: u64,
     pub(crate) deadline: Timestamp,
+    /// When it came to the driver.
     pub(crate) arrived: Timestamp,
+    /// When it was first held.
+    pub(crate) since: Timestamp,
+    /// For how long it has been deferred, in nanoseconds; while it is, less the moment at which that began.
+    pub(crate) deferral: u64,
+    /// In which it is held.
+    pub(crate) class: Class,
     /// The event number of the grant that is out; zero while it waits.
     pub(crate) granted: u64,
     /// The lane where it waits, or waited.
@@ -22,6 +31,14 @@ pub(crate) struct Waiter {
     pub(crate) by_deadline: Links,
     pub(crate) deadline_in_tree: bool,
     pub(crate) wants: Wants,
+}
+
+/// How long a request has been held.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Waited {
+    pub(crate) all: Duration,
+    /// Of that, in the class of tokens.
+    pub(crate) deferred: Duration,
 }
 
 /// What a waiter wants of one gate, and how far it has got there.
@@ -54,6 +71,9 @@ impl Default for Waiter {
             serial: 0,
             deadline: Timestamp::ZERO,
             arrived: Timestamp::ZERO,
+            since: Timestamp::ZERO,
+            deferral: 0,
+            class: Class::Requests,
             granted: 0,
             lane: NONE,
             in_lane: Links::default(),
@@ -61,6 +81,27 @@ impl Default for Waiter {
             deadline_in_tree: false,
             wants: Wants::default(),
         }
+    }
+}
+
+impl Waiter {
+    /// It is held in this class from now on.
+    pub(crate) fn hold_in(&mut self, class: Class, now: Timestamp) {
+        if class != self.class {
+            self.class = class;
+            self.deferral = match class {
+                Class::Tokens => self.deferral.wrapping_sub(now.as_nanos()),
+                Class::Requests => self.deferral.wrapping_add(now.as_nanos()),
+            };
+        }
+    }
+
+    pub(crate) const fn waited(&self, now: Timestamp) -> Waited {
+        let deferred = match self.class {
+            Class::Tokens => self.deferral.wrapping_add(now.as_nanos()),
+            Class::Requests => self.deferral,
+        };
+        Waited { all: now.saturating_duration_since(self.since), deferred: Duration::from_nanos(deferred) }
     }
 }
 

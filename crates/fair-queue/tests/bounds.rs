@@ -5,8 +5,8 @@
 use std::time::Duration;
 
 use fairlane_fair_queue::{
-    Action, Demand, FairQueue, GateKey, GateLevel, Limits, Place, Reason, Refusal, Request, Requeue,
-    TenantKey, Ticket, Timestamp, Weight,
+    Action, Class, ClassLimits, Demand, FairQueue, GateKey, GateLevel, Limits, Place, Reason, Refusal,
+    Request, Requeue, TenantKey, Ticket, Timestamp, Weight,
 };
 
 const GATE: GateKey = GateKey(1);
@@ -20,12 +20,22 @@ fn ms(ms: u64) -> Duration {
 }
 
 fn limits(depth: usize, total: usize, tenants: usize, in_flight: u32) -> Limits {
+    let class = ClassLimits {
+        max_held: total.try_into().unwrap(),
+        max_held_per_tenant: depth.try_into().unwrap(),
+        max_wait: Duration::MAX,
+    };
     Limits {
-        max_queue_depth_per_tenant: depth.try_into().unwrap(),
-        max_total_queued: total.try_into().unwrap(),
+        requests: Some(class),
+        tokens: Some(class),
         max_tenants: tenants.try_into().unwrap(),
         max_in_flight: in_flight.try_into().unwrap(),
     }
+}
+
+/// As by default, but for the longest wait, which each request tells by itself.
+fn patient() -> Limits {
+    limits(32, 4096, 1024, 8)
 }
 
 /// Ten a second, at most ten; empty but for `level`, and the next comes in 100 ms.
@@ -44,8 +54,9 @@ fn ask(queue: &mut FairQueue, tenant: u128, deadline: u64, now: u64) -> Result<P
     let request = Request {
         tenant: TenantKey(tenant),
         weight: Weight::MIN,
-        demands: &[Demand { gate: GATE, cost: 1 }],
+        demands: &[Demand::request(GATE)],
         levels: if queue.contended(GATE) { &[] } else { &[level(0)] },
+        arrived: at(now),
         deadline: at(deadline),
     };
     queue.enqueue(request, at(now))
@@ -94,7 +105,7 @@ fn the_bounds_are_checked_in_order() {
     queue.reconfigure(limits(2, 9, 9, 8), |_| None, at(0));
     assert_eq!(ask(&mut queue, 1, 0, 0).unwrap_err().reason, Reason::WaitExceedsBudget);
     assert_eq!(ask(&mut queue, 3, 0, 0).unwrap_err().reason, Reason::WaitExceedsBudget);
-    let names = Reason::ALL.map(Reason::as_str);
+    let names: Vec<_> = Reason::of(Class::Requests).iter().map(|reason| reason.as_str()).collect();
     let spelled =
         ["queue_full", "tenant_queue_full", "tenant_table_full", "wait_exceeds_budget", "deadline_exceeded"];
     assert_eq!(names, spelled);
@@ -102,15 +113,16 @@ fn the_bounds_are_checked_in_order() {
 
 #[test]
 fn what_fits_the_budget_to_the_nanosecond_is_held_and_served() {
-    let mut queue = FairQueue::new(Limits::default());
+    let mut queue = FairQueue::new(patient());
     // The third of a lane can be served at 300 ms, not a nanosecond earlier.
     for (deadline, position) in [(100, 1), (200, 2), (300, 3)] {
-        let told = [level(0)];
+        let (told, demands) = ([level(0)], [Demand::request(GATE)]);
         let request = |deadline: Timestamp| Request {
             tenant: TenantKey(1),
             weight: Weight::MIN,
-            demands: &[Demand { gate: GATE, cost: 1 }],
+            demands: &demands,
             levels: &told,
+            arrived: at(0),
             deadline,
         };
         let too_early = Timestamp::from_nanos(at(deadline).as_nanos() - 1);
@@ -131,13 +143,14 @@ fn what_fits_the_budget_to_the_nanosecond_is_held_and_served() {
 
 #[test]
 fn debt_and_size_count_against_the_budget() {
-    let mut queue = FairQueue::new(Limits::default());
+    let mut queue = FairQueue::new(patient());
     let mut ask = |cost: u64, told: i64, deadline: u64| {
         let request = Request {
             tenant: TenantKey(1),
             weight: Weight::MIN,
-            demands: &[Demand { gate: GATE, cost }],
+            demands: &[Demand::tokens(GATE, cost)],
             levels: &[level(told)],
+            arrived: at(0),
             deadline: at(deadline),
         };
         queue.enqueue(request, at(0)).map_err(|refusal| (refusal.reason, refusal.retry_after))
@@ -150,14 +163,14 @@ fn debt_and_size_count_against_the_budget() {
 
 #[test]
 fn a_deadline_is_answered_by_the_timer() {
-    let mut queue = FairQueue::new(Limits::default());
+    let mut queue = FairQueue::new(patient());
     let first = ask(&mut queue, 1, 1000, 0).unwrap();
     // The bucket turns out to be in debt.
     queue.observed(level(-50), at(10));
     assert_eq!(queue.poll(at(10)), None);
     assert_eq!(queue.next_wakeup(), Some(at(1000)));
     assert_eq!(queue.poll(at(999)), None);
-    let Some(Action::Expire { ticket, tenant, refusal }) = queue.poll(at(1000)) else { panic!("it is late") };
+    let Some(Action::Refuse { ticket, tenant, refusal }) = queue.poll(at(1000)) else { panic!("it is late") };
     assert_eq!((ticket, tenant), (first.ticket, TenantKey(1)));
     assert_eq!((refusal.reason, refusal.position), (Reason::DeadlineExceeded, 1));
     assert_eq!((refusal.waited, refusal.gate), (ms(1000), GATE));
@@ -180,14 +193,14 @@ fn deadlines_out_of_order_are_answered_in_order() {
     for deadline in due {
         let wakeup = queue.next_wakeup().unwrap();
         assert_eq!(wakeup, at(deadline));
-        assert!(matches!(queue.poll(wakeup), Some(Action::Expire { .. })));
+        assert!(matches!(queue.poll(wakeup), Some(Action::Refuse { .. })));
     }
     assert!(queue.is_empty());
 }
 
 #[test]
 fn those_behind_move_up_when_one_leaves() {
-    let mut queue = FairQueue::new(Limits::default());
+    let mut queue = FairQueue::new(patient());
     let places: Vec<Place> = (0..4).map(|_| ask(&mut queue, 1, 5000, 0).unwrap()).collect();
     assert!(queue.cancel(places[1].ticket, at(0)));
     assert!(!queue.cancel(places[1].ticket, at(0)), "it has left already");
@@ -204,7 +217,7 @@ fn those_behind_move_up_when_one_leaves() {
 
 #[test]
 fn an_estimate_can_be_asked_for_again() {
-    let mut queue = FairQueue::new(Limits::default());
+    let mut queue = FairQueue::new(patient());
     let places: Vec<Place> = (0..5).map(|_| ask(&mut queue, 1, 5000, 0).unwrap()).collect();
     let estimates = |queue: &FairQueue, now: u64| {
         places.iter().map(|place| queue.estimate(place.ticket, at(now))).collect::<Vec<_>>()
@@ -236,7 +249,7 @@ fn a_newcomer_asks_again_and_hears_the_same() {
 
 #[test]
 fn a_refused_attempt_waits_again_at_the_head_or_is_told_at_once() {
-    let mut queue = FairQueue::new(Limits::default());
+    let mut queue = FairQueue::new(patient());
     let first = ask(&mut queue, 1, 1000, 0).unwrap();
     let second = ask(&mut queue, 1, 1000, 0).unwrap();
     assert_eq!(granted(queue.poll(at(100))), first.ticket);
@@ -260,13 +273,14 @@ fn a_refused_attempt_waits_again_at_the_head_or_is_told_at_once() {
 
 #[test]
 fn a_refusal_that_tells_nothing_is_no_loop() {
-    let mut queue = FairQueue::new(Limits::default());
+    let mut queue = FairQueue::new(patient());
     for levels in [&[][..], &[level(0)]] {
         let request = Request {
             tenant: TenantKey(1),
             weight: Weight::MIN,
-            demands: &[Demand { gate: GATE, cost: 1 }],
+            demands: &[Demand::request(GATE)],
             levels,
+            arrived: at(0),
             deadline: at(60_000),
         };
         queue.enqueue(request, at(0)).unwrap();
@@ -283,16 +297,22 @@ fn a_refusal_that_tells_nothing_is_no_loop() {
 
 #[test]
 fn a_request_without_demands_waits_for_nothing() {
-    let mut queue = FairQueue::new(Limits::default());
-    let request =
-        Request { tenant: TenantKey(1), weight: Weight::MIN, demands: &[], levels: &[], deadline: at(0) };
+    let mut queue = FairQueue::new(patient());
+    let request = Request {
+        tenant: TenantKey(1),
+        weight: Weight::MIN,
+        demands: &[],
+        levels: &[],
+        arrived: at(0),
+        deadline: at(0),
+    };
     let place = queue.enqueue(request, at(0)).unwrap();
     assert_eq!(granted(queue.poll(at(0))), place.ticket);
 }
 
 #[test]
 fn contention_is_told_once_at_each_change() {
-    let mut queue = FairQueue::new(Limits::default());
+    let mut queue = FairQueue::new(patient());
     assert_eq!(queue.poll_contention(), None);
     let first = ask(&mut queue, 1, 5000, 0).unwrap();
     ask(&mut queue, 2, 5000, 0).unwrap();
@@ -319,8 +339,9 @@ fn weights_and_bounds_change_live_without_a_dip() {
         let request = Request {
             tenant: TenantKey(tenant),
             weight: Weight::MIN,
-            demands: &[Demand { gate: GATE, cost: 1 }],
+            demands: &[Demand::request(GATE)],
             levels: &[open],
+            arrived: at(0),
             deadline: Timestamp::MAX,
         };
         queue.enqueue(request, now)
@@ -356,7 +377,7 @@ fn weights_and_bounds_change_live_without_a_dip() {
 
 #[test]
 fn a_clock_that_runs_backwards_stands_still() {
-    let mut queue = FairQueue::new(Limits::default());
+    let mut queue = FairQueue::new(patient());
     let place = ask(&mut queue, 1, 5000, 1000).unwrap();
     assert_eq!(queue.poll(at(0)), None);
     assert_eq!(ask(&mut queue, 1, 5000, 500).unwrap().estimate, ms(200));
@@ -364,7 +385,7 @@ fn a_clock_that_runs_backwards_stands_still() {
     assert_eq!(granted(queue.poll(at(1100))), place.ticket);
     assert!(queue.admitted(place.ticket, &[level(0)], at(3)));
     queue.observed(level(0), at(2));
-    queue.reconfigure(Limits::default(), |_| None, at(1));
+    queue.reconfigure(patient(), |_| None, at(1));
     assert_eq!(queue.poll(at(0)), None);
     assert_eq!(queue.held(), 1);
 }
@@ -379,8 +400,9 @@ fn nothing_is_remembered_for_ever() {
             let request = Request {
                 tenant: TenantKey(number),
                 weight: Weight::MIN,
-                demands: &[Demand { gate, cost: 1 }, Demand { gate: GATE, cost: 1 }],
+                demands: &[Demand::request(gate), Demand::request(GATE)],
                 levels: &[GateLevel { gate, ..level(1) }, level(5)],
+                arrived: at(round),
                 deadline: at(1_000_000),
             };
             queue.enqueue(request, at(round)).unwrap();
@@ -410,8 +432,9 @@ fn a_tenant_in_debt_is_not_forgotten_for_a_newcomer_but_one_that_is_quits_is() {
         let request = Request {
             tenant: TenantKey(tenant),
             weight: Weight::MIN,
-            demands: &[Demand { gate: GATE, cost: 1 }],
+            demands: &[Demand::request(GATE)],
             levels: &[open],
+            arrived: at(0),
             deadline: Timestamp::MAX,
         };
         queue.enqueue(request, at(0)).map_err(|refusal| refusal.reason)
@@ -432,14 +455,15 @@ fn a_tenant_in_debt_is_not_forgotten_for_a_newcomer_but_one_that_is_quits_is() {
 
 #[test]
 fn a_snapshot_tells_what_is_held_where() {
-    let mut queue = FairQueue::new(Limits::default());
+    let mut queue = FairQueue::new(patient());
     let open = GateLevel { level: 8, ..level(0) };
     for (tenant, weight) in [1_u32, 1, 1, 1, 2, 2, 2].map(|tenant| (tenant, 4 - tenant)) {
         let request = Request {
             tenant: TenantKey(tenant.into()),
             weight: Weight::new(weight).unwrap(),
-            demands: &[Demand { gate: GATE, cost: 1 }],
+            demands: &[Demand::request(GATE)],
             levels: &[open],
+            arrived: at(0),
             deadline: at(60_000),
         };
         queue.enqueue(request, at(0)).unwrap();

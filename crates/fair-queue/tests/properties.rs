@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use fairlane_fair_queue::{
-    Action, Demand, FairQueue, GateKey, GateLevel, Limits, Reason, Request, Requeue, TenantKey, Ticket,
-    Timestamp, Weight,
+    Action, Class, ClassLimits, Demand, FairQueue, GateKey, GateLevel, Limits, Reason, Request, Requeue,
+    TenantKey, Ticket, Timestamp, Weight,
 };
 use proptest::prelude::*;
 
@@ -74,9 +74,14 @@ struct Model {
 }
 
 fn limits(depth: usize, total: usize, tenants: usize, in_flight: u32) -> Limits {
+    let class = ClassLimits {
+        max_held: total.try_into().unwrap(),
+        max_held_per_tenant: depth.try_into().unwrap(),
+        max_wait: Duration::MAX,
+    };
     Limits {
-        max_queue_depth_per_tenant: depth.try_into().unwrap(),
-        max_total_queued: total.try_into().unwrap(),
+        requests: Some(class),
+        tokens: Some(class),
         max_tenants: tenants.try_into().unwrap(),
         max_in_flight: in_flight.try_into().unwrap(),
     }
@@ -205,18 +210,22 @@ impl Model {
         deadline: Timestamp,
         now: Timestamp,
     ) {
-        let demands: Vec<Demand> =
-            gates.iter().map(|(gate, cost)| Demand { gate: GateKey((*gate).into()), cost: *cost }).collect();
+        let demands: Vec<Demand> = gates
+            .iter()
+            .map(|(gate, cost)| Demand { gate: GateKey((*gate).into()), class: Class::Requests, cost: *cost })
+            .collect();
         let request = Request {
             tenant: TenantKey(tenant.into()),
             weight: Weight::new(weight).unwrap(),
             demands: &demands,
             levels: &levels(told),
+            arrived: now,
             deadline,
         };
         let own = self.held.values().filter(|held| held.tenant == tenant).count();
-        let full = self.held.len() >= self.limits.max_total_queued.get();
-        let lane_full = own >= self.limits.max_queue_depth_per_tenant.get();
+        let bounds = self.limits.requests.unwrap();
+        let full = self.held.len() >= bounds.max_held.get();
+        let lane_full = own >= bounds.max_held_per_tenant.get();
         match self.queue.enqueue(request, now) {
             Ok(place) => {
                 assert!(!full && !lane_full);
@@ -248,9 +257,18 @@ impl Model {
                 assert!(!held.granted && held.deadline >= self.latest);
                 held.granted = true;
             }
-            Action::Expire { ticket, refusal, .. } => {
-                assert_eq!(refusal.reason, Reason::DeadlineExceeded);
-                assert!(!self.held[&ticket].granted && self.held[&ticket].deadline <= self.latest);
+            Action::Refuse { ticket, refusal, .. } => {
+                let held = &self.held[&ticket];
+                assert!(!held.granted);
+                match refusal.reason {
+                    Reason::DeadlineExceeded => assert!(held.deadline <= self.latest),
+                    // Its turn has come at one of its gates, and another will not have room in time.
+                    Reason::WaitExceedsBudget => {
+                        assert!(held.gates.len() > 1);
+                        assert!(self.latest + refusal.retry_after > held.deadline);
+                    }
+                    reason => panic!("{reason}"),
+                }
                 self.end(ticket);
             }
         }

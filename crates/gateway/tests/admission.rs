@@ -17,7 +17,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use fairlane_fair_queue::{Limits, Reason, TenantKey, Weight};
+use fairlane_fair_queue::{ClassLimits, Limits, Reason, TenantKey, Weight};
 use fairlane_gateway::{
     admission::{Admission, AdmissionLayer, Ask, Limiter, Permit, QueueSettings, Refused, Tenant},
     answer::{Dialect, Fault},
@@ -231,7 +231,10 @@ async fn the_smallest_total_timeout_bounds_a_wait_too() {
 #[tokio::test(start_paused = true)]
 async fn bounds_are_kept_and_the_bodies_held_are_one_of_them() {
     let one = NonZeroUsize::MIN;
-    let limits = Limits { max_queue_depth_per_tenant: one, ..Limits::default() };
+    let limits = Limits {
+        requests: Some(ClassLimits { max_held_per_tenant: one, ..ClassLimits::default() }),
+        ..Limits::default()
+    };
     let house = house(Some(QueueSettings { limits, max_body_bytes: 250, ..settings() }));
     house.exhaust().await;
     let mut first = pin!(house.admit(house.ask(1)));

@@ -10,7 +10,7 @@ use crate::gate::Gate;
 use crate::index::hash;
 use crate::lane::{Lane, Tenant};
 use crate::slab::{NONE, Slab};
-use crate::{GateKey, TenantKey, Timestamp, Weight};
+use crate::{Class, GateKey, TenantKey, Timestamp, Weight};
 
 /// How long an idle lane's lag is remembered, in nanoseconds: ten seconds. A lag is at most the largest cost
 /// lately granted, so what is lost with it is one turn.
@@ -22,11 +22,11 @@ const LANES_AT_A_TIME: usize = 8;
 const DEBTS_AT_A_TIME: usize = 16;
 
 impl FairQueue {
-    pub(super) fn gate_or_new(&mut self, key: GateKey) -> u32 {
+    pub(super) fn gate_or_new(&mut self, key: GateKey, class: Class) -> u32 {
         if let Some(gate) = self.find_gate(key) {
             return gate;
         }
-        let gate = self.gates.insert(Gate::new(key));
+        let gate = self.gates.insert(Gate::new(key, class));
         self.gate_index.insert(hash(key.0), gate);
         gate
     }
@@ -120,7 +120,7 @@ impl FairQueue {
     /// A tenant can be forgotten when it has nothing held and its lag has been caught up.
     pub(super) fn tenant_changed(&mut self, place: u32) {
         let tenant = &mut self.tenants[place];
-        let is_forgettable = tenant.held == 0 && tenant.debts == 0;
+        let is_forgettable = tenant.held.all() == 0 && tenant.debts == 0;
         if is_forgettable == tenant.is_forgettable {
             return;
         }
@@ -258,7 +258,7 @@ impl FairQueue {
         gate.backlog.count_out(&lane, self.now);
         gate.lanes -= 1;
         self.release_gate(lane.gate);
-        if self.tenants[tenant].lanes.is_empty() && self.tenants[tenant].held == 0 {
+        if self.tenants[tenant].lanes.is_empty() && self.tenants[tenant].held.all() == 0 {
             self.forget_tenant(tenant);
         }
     }
@@ -305,8 +305,9 @@ mod tests {
             let request = Request {
                 tenant: TenantKey(tenant),
                 weight: Weight::MIN,
-                demands: &[Demand { gate, cost: 1 }],
+                demands: &[Demand::request(gate)],
                 levels: &[],
+                arrived: now,
                 deadline: now + std::time::Duration::from_secs(1),
             };
             queue.enqueue(request, now).unwrap().ticket

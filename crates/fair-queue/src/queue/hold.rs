@@ -1,22 +1,12 @@
 //! Into a lane and out of it.
 
-use std::time::Duration;
-
 use super::FairQueue;
+use super::choice::Candidate;
 use crate::estimate::{self, Ask};
 use crate::gate::turn_cost;
-use crate::mirror::Opening;
 use crate::slab::NONE;
-use crate::waiter::{Waiter, Want, Wants};
-use crate::{GateKey, Place, Reason, Refusal, Request, Ticket, Timestamp};
-
-/// What is asked for, once the names have been looked up.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Candidate<'a> {
-    pub(super) wants: &'a Wants,
-    pub(super) tenant: Option<u32>,
-    pub(super) weight: u32,
-}
+use crate::waiter::{Waited, Waiter, Wants};
+use crate::{Class, GateKey, Place, Reason, Refusal, Request, Ticket, Timestamp};
 
 /// Where a request with no demand waits for its turn.
 const NOWHERE: GateKey = GateKey(0);
@@ -25,11 +15,11 @@ impl FairQueue {
     pub(super) fn hold(&mut self, request: &Request<'_>, now: Timestamp) -> Result<Place, Refusal> {
         let mut wants = Wants::default();
         for demand in request.demands {
-            let gate = self.gate_or_new(demand.gate);
+            let gate = self.gate_or_new(demand.gate, demand.class);
             wants.add(gate, demand.cost.max(1));
         }
         if request.demands.is_empty() {
-            let gate = self.gate_or_new(NOWHERE);
+            let gate = self.gate_or_new(NOWHERE, Class::Requests);
             wants.add(gate, 1);
         }
         for want in wants.as_slice() {
@@ -42,10 +32,17 @@ impl FairQueue {
             }
         }
         let tenant = self.find_tenant(request.tenant);
-        let candidate = Candidate { wants: &wants, tenant, weight: request.weight.get() };
+        let candidate = Candidate {
+            wants: &wants,
+            tenant,
+            weight: request.weight.get(),
+            is_told: !request.levels.is_empty(),
+        };
         let gate = self.longest_wait(&candidate, now);
-        if let Some(reason) = self.reason_against(&candidate, gate, request.deadline, now) {
-            let refusal = self.refusal(reason, &candidate, gate, None, Duration::ZERO, now);
+        let class = self.gates[gate].class;
+        let deadline = self.first_deadline(class, request.deadline, now);
+        if let Some(reason) = self.reason_against(&candidate, gate, deadline, now) {
+            let refusal = self.refusal(reason, &candidate, gate, None, Waited::default(), now);
             self.unclaim(&wants);
             self.sweep(now);
             return Err(refusal);
@@ -58,21 +55,26 @@ impl FairQueue {
             }
             None => self.new_tenant(request.tenant, request.weight),
         };
-        self.tenants[tenant].held += 1;
+        self.counts[class] += 1;
+        self.tenants[tenant].held[class] += 1;
         self.tenant_changed(tenant);
         let lane = self.lane_or_new(tenant, gate);
         self.serial += 1;
         let serial = self.serial;
-        let waiter = self.waiters.insert(Waiter {
+        let mut waiter = Waiter {
             serial,
-            deadline: request.deadline,
-            arrived: now,
+            deadline,
+            arrived: request.arrived,
+            since: now,
             lane,
             wants,
             ..Waiter::default()
-        });
+        };
+        waiter.hold_in(class, now);
+        let waiter = self.waiters.insert(waiter);
         self.deadlines.insert(&mut self.waiters, waiter);
-        let place = self.link(waiter, lane, true, now);
+        let mut place = self.link(waiter, lane, true, now);
+        place.estimate = place.estimate.max(self.wait_afterwards(&self.candidate(waiter, tenant), gate, now));
         self.sweep(now);
         Ok(place)
     }
@@ -85,83 +87,6 @@ impl FairQueue {
         }
     }
 
-    /// The first reason not to hold a request.
-    fn reason_against(
-        &mut self,
-        candidate: &Candidate<'_>,
-        gate: u32,
-        deadline: Timestamp,
-        now: Timestamp,
-    ) -> Option<Reason> {
-        // Places are numbered in 32 bits, whatever the bound says.
-        if self.held() >= self.limits.max_total_queued.get().min(NONE as usize) {
-            return Some(Reason::QueueFull);
-        }
-        let depth = self.limits.max_queue_depth_per_tenant.get();
-        if candidate.tenant.is_some_and(|tenant| self.tenants[tenant].held >= depth) {
-            return Some(Reason::TenantQueueFull);
-        }
-        let full = self.tenants() >= self.limits.max_tenants.get();
-        if candidate.tenant.is_none() && full && !self.can_forget_one() {
-            return Some(Reason::TenantTableFull);
-        }
-        if self.earliest(candidate, Some(gate), now) > deadline {
-            return Some(Reason::WaitExceedsBudget);
-        }
-        // Only now, when it is certain that the place is needed.
-        if candidate.tenant.is_none() && full {
-            self.forget_one();
-        }
-        None
-    }
-
-    /// The gate at which a request has to wait: of those that are contended or have no room for it, the one
-    /// where it would wait longest. The first one if there are none.
-    pub(super) fn longest_wait(&self, candidate: &Candidate<'_>, now: Timestamp) -> u32 {
-        let wants = candidate.wants.as_slice();
-        let is_barred = |gate: u32, cost: u64| {
-            let gate = &self.gates[gate];
-            gate.is_contended() || gate.mirror.opening(cost, now) != Opening::Open
-        };
-        let mut barred = wants.iter().filter(|want| is_barred(want.gate, want.cost));
-        let Some(first) = barred.next() else { return wants.first().map_or(NONE, |want| want.gate) };
-        let mut longest = (first.gate, None);
-        for want in barred {
-            // An only candidate needs no estimate.
-            let known = longest.1.unwrap_or_else(|| self.wait_at(candidate, longest.0, now));
-            let wait = self.wait_at(candidate, want.gate, now);
-            longest = if wait > known { (want.gate, Some(wait)) } else { (longest.0, Some(known)) };
-        }
-        longest.0
-    }
-
-    /// How long a request would wait at a gate, behind what its tenant has there.
-    pub(super) fn wait_at(&self, candidate: &Candidate<'_>, gate: u32, now: Timestamp) -> Duration {
-        let lane = self.lane_of(candidate, gate).map(|lane| &self.lanes[lane]);
-        let ask = Ask {
-            lane,
-            weight: candidate.weight,
-            ahead: lane.map_or(0, |lane| lane.queued),
-            cost: candidate.wants.at(gate).map_or(1, |want| want.cost),
-        };
-        estimate::wait(&self.gates[gate], &ask, now)
-    }
-
-    fn lane_of(&self, candidate: &Candidate<'_>, gate: u32) -> Option<u32> {
-        candidate.tenant.and_then(|tenant| self.find_lane(tenant, gate))
-    }
-
-    /// The earliest moment at which all its buckets can have served it, as if no other tenant waited: behind
-    /// its own lane at `gate`, and alone at the others.
-    pub(super) fn earliest(&self, candidate: &Candidate<'_>, gate: Option<u32>, now: Timestamp) -> Timestamp {
-        let moment = |want: &Want| {
-            let lane = if Some(want.gate) == gate { self.lane_of(candidate, want.gate) } else { None };
-            let ahead = lane.map_or(0, |lane| self.lanes[lane].queued);
-            self.gates[want.gate].mirror.earliest(ahead, want.cost, now).moment(now)
-        };
-        candidate.wants.as_slice().iter().map(moment).max().unwrap_or(now)
-    }
-
     /// The refusal of a request that is not in a lane (any more). `position` is the one it had, if it had.
     pub(super) fn refusal(
         &self,
@@ -169,7 +94,7 @@ impl FairQueue {
         candidate: &Candidate<'_>,
         gate: u32,
         position: Option<usize>,
-        waited: Duration,
+        waited: Waited,
         now: Timestamp,
     ) -> Refusal {
         let behind = self.lane_of(candidate, gate).map_or(0, |lane| self.lanes[lane].waiting as usize);
@@ -177,9 +102,11 @@ impl FairQueue {
         let own_lane = self.earliest(candidate, Some(gate), now).saturating_duration_since(now);
         Refusal {
             reason,
+            class: self.gates[gate].class,
             gate: self.gates[gate].key,
             position: position.unwrap_or(behind + 1),
-            waited,
+            waited: waited.all,
+            deferred: waited.deferred,
             retry_after: self.wait_at(candidate, gate, now).clamp(alone, own_lane.max(alone)),
         }
     }
@@ -214,6 +141,7 @@ impl FairQueue {
         let place = Place {
             ticket: Ticket { serial: waiters[waiter].serial, slot: waiter },
             gate: gate.key,
+            class: gate.class,
             position,
             estimate,
         };

@@ -2,11 +2,11 @@
 
 use super::FairQueue;
 use super::forget::MEMORY;
-use super::hold::Candidate;
 use crate::gate::Turn;
 use crate::lane::Lane;
 use crate::mirror::Opening;
 use crate::slab::NONE;
+use crate::waiter::Waited;
 use crate::{Action, Reason, Ticket, Timestamp};
 
 impl FairQueue {
@@ -91,41 +91,37 @@ impl FairQueue {
             return None;
         }
         if let Some(elsewhere) = self.detour(waiter, place, now) {
-            self.move_to(waiter, place, elsewhere, now);
-            return None;
+            return self.move_to(waiter, place, elsewhere, now);
         }
         let ticket = self.grant(waiter, place, now);
-        let gate = self.gates[place].key;
-        let waited = now.saturating_duration_since(self.waiters[waiter].arrived);
-        Some(Action::Grant { ticket, tenant, gate, waited })
+        let (gate, class) = (self.gates[place].key, self.gates[place].class);
+        let Waited { all: waited, deferred } = self.waiters[waiter].waited(now);
+        Some(Action::Grant { ticket, tenant, gate, class, waited, deferred })
     }
 
     /// Where a waiter has to go whose turn has come here: to a gate that has no room for it, or where others
-    /// wait and it has not had its turn yet. To the longest wait, if there are several.
+    /// wait and it has not had its turn yet. To the one where it waits next, if there are several. A gate in whose class
+    /// nothing is held is no such place: there the limiter has to say no.
     ///
     /// It cannot go round in circles: a turn that it has had is remembered until an attempt of its is
     /// refused, and a gate without room gives it no turn until its bucket has changed.
     fn detour(&self, waiter: u32, here: u32, now: Timestamp) -> Option<u32> {
-        let wants = &self.waiters[waiter].wants;
-        let mut bars = wants.as_slice().iter().filter(|want| {
+        let mut bars = self.waiters[waiter].wants.as_slice().iter().filter(|want| {
             let gate = &self.gates[want.gate];
             want.gate != here
                 && !want.kept
+                && self.is_held(gate.class)
                 && ((gate.waiting > 0 && !want.passed)
                     || gate.mirror.opening(want.cost, now) != Opening::Open)
         });
-        let mut longest = bars.next()?.gate;
-        for want in bars {
-            let tenant = self.lanes[self.waiters[waiter].lane].tenant;
-            let candidate = Candidate { wants, tenant: Some(tenant), weight: self.tenants[tenant].weight };
-            if self.wait_at(&candidate, want.gate, now) > self.wait_at(&candidate, longest, now) {
-                longest = want.gate;
-            }
-        }
-        Some(longest)
+        // Mostly there are none, and nothing more need be looked at.
+        let first = bars.next()?;
+        let tenant = self.lanes[self.waiters[waiter].lane].tenant;
+        self.longest_of(&self.candidate(waiter, tenant), std::iter::once(first).chain(bars), now)
     }
 
-    fn move_to(&mut self, waiter: u32, here: u32, elsewhere: u32, now: Timestamp) {
+    /// Moves a waiter into its tenant's lane at another gate. What is returned is its answer, if it cannot be held there.
+    fn move_to(&mut self, waiter: u32, here: u32, elsewhere: u32, now: Timestamp) -> Option<Action> {
         // Nobody keeps room at one gate while waiting for another that somebody else keeps: two such waiters would wait
         // for each other for ever. As room is kept only on the way to a gate that nobody keeps, no circle can close.
         let is_kept_there = self.gates[elsewhere].keeps;
@@ -148,8 +144,37 @@ impl FairQueue {
         }
         let tenant = self.lanes[self.waiters[waiter].lane].tenant;
         self.unlink(waiter, now);
+        self.deadlines.remove(&mut self.waiters, waiter);
+        if let Some(reason) = self.reason_to_leave(waiter, tenant, elsewhere, now) {
+            return Some(self.turn_out(waiter, tenant, elsewhere, None, reason, now));
+        }
+        self.deadlines.insert(&mut self.waiters, waiter);
         let lane = self.lane_or_new(tenant, elsewhere);
         self.link(waiter, lane, false, now);
+        None
+    }
+
+    /// The answer of a waiter that is in no lane and no deadline list any more, and that leaves for good.
+    fn turn_out(
+        &mut self,
+        waiter: u32,
+        tenant: u32,
+        gate: u32,
+        position: Option<usize>,
+        reason: Reason,
+        now: Timestamp,
+    ) -> Action {
+        let waited = self.waiters[waiter].waited(now);
+        let candidate = self.candidate(waiter, tenant);
+        let position =
+            position.or_else(|| self.find_lane(tenant, gate).map(|lane| self.seat(waiter, lane).1));
+        let action = Action::Refuse {
+            ticket: Ticket { serial: self.waiters[waiter].serial, slot: waiter },
+            tenant: self.tenants[tenant].key,
+            refusal: self.refusal(reason, &candidate, gate, position, waited, now),
+        };
+        self.drop_waiter(waiter, tenant);
+        action
     }
 
     /// Gives up the room that gates keep for a waiter.
@@ -222,18 +247,7 @@ impl FairQueue {
         let (_, position, _) = self.seat(waiter, lane);
         self.unlink(waiter, now);
         self.deadlines.remove(&mut self.waiters, waiter);
-        let gone = &self.waiters[waiter];
-        let candidate =
-            Candidate { wants: &gone.wants, tenant: Some(tenant), weight: self.tenants[tenant].weight };
-        let waited = now.saturating_duration_since(gone.arrived);
-        let refusal = self.refusal(Reason::DeadlineExceeded, &candidate, gate, Some(position), waited, now);
-        let action = Action::Expire {
-            ticket: Ticket { serial: gone.serial, slot: waiter },
-            tenant: self.tenants[tenant].key,
-            refusal,
-        };
-        self.drop_waiter(waiter, tenant);
-        Some(action)
+        Some(self.turn_out(waiter, tenant, gate, Some(position), Reason::DeadlineExceeded, now))
     }
 
     /// A gate has nothing to be looked at any more.
@@ -291,7 +305,8 @@ impl FairQueue {
             self.gates[want.gate].mirror.give_back(want.cost);
             self.wake(want.gate);
         }
-        self.tenants[tenant].held -= 1;
+        self.counts[gone.class] -= 1;
+        self.tenants[tenant].held[gone.class] -= 1;
         self.tenant_changed(tenant);
         debug_assert!(gone.lane != NONE);
         self.unclaim(&gone.wants);

@@ -1,9 +1,10 @@
 //! What came of an attempt, and what was heard of a bucket on the way.
 
 use super::FairQueue;
-use super::hold::Candidate;
+use super::choice::Candidate;
 use crate::mirror::Opening;
-use crate::{GateLevel, Reason, Requeue, Ticket, Timestamp};
+use crate::waiter::Want;
+use crate::{GateLevel, Requeue, Ticket, Timestamp};
 
 /// What an attempt was, once it is over.
 struct Ended {
@@ -36,38 +37,32 @@ impl FairQueue {
         };
         let ended = self.end_attempt(waiter, true, now);
         self.hear(&ended, levels, false, now);
-        let refused = &self.waiters[waiter];
-        let open = |gate: u32, cost: u64| self.gates[gate].mirror.opening(cost, now) == Opening::Open;
-        if refused.wants.as_slice().iter().all(|want| open(want.gate, want.cost))
-            && let Some(want) = refused.wants.at(ended.gate)
-        {
+        let tenant = ended.tenant;
+        let refused = Candidate { is_told: !levels.is_empty(), ..self.candidate(waiter, tenant) };
+        let is_open = |want: &Want| {
+            let opening = self.gates[want.gate].mirror.opening(want.cost, now);
+            opening == Opening::Open || !self.binds(&refused, want)
+        };
+        let is_unexplained = refused.wants.as_slice().iter().all(is_open);
+        if is_unexplained && let Some(&want) = refused.wants.at(ended.gate) {
             self.gates[ended.gate].mirror.doubt(want.cost, now);
         }
 
-        let refused = &self.waiters[waiter];
-        let tenant = ended.tenant;
-        let candidate =
-            Candidate { wants: &refused.wants, tenant: Some(tenant), weight: self.tenants[tenant].weight };
-        let gate = self.longest_wait(&candidate, now);
-        // It goes back to the head, or nearly: those that its lane has now are behind it.
-        let reason = if now >= refused.deadline {
-            Some(Reason::DeadlineExceeded)
-        } else if self.earliest(&candidate, None, now) > refused.deadline {
-            Some(Reason::WaitExceedsBudget)
-        } else {
-            None
-        };
-        if let Some(reason) = reason {
+        let refused = Candidate { is_told: !levels.is_empty(), ..self.candidate(waiter, tenant) };
+        let gate = self.longest_wait(&refused, now);
+        if let Some(reason) = self.reason_to_leave(waiter, tenant, gate, now) {
+            let refused = Candidate { is_told: !levels.is_empty(), ..self.candidate(waiter, tenant) };
             let position = self.find_lane(tenant, gate).map_or(1, |lane| self.seat(waiter, lane).1);
-            let waited = now.saturating_duration_since(refused.arrived);
-            let refusal = self.refusal(reason, &candidate, gate, Some(position), waited, now);
+            let waited = self.waiters[waiter].waited(now);
+            let refusal = self.refusal(reason, &refused, gate, Some(position), waited, now);
             self.drop_waiter(waiter, tenant);
             self.sweep(now);
             return Requeue::Refused(refusal);
         }
         self.deadlines.insert(&mut self.waiters, waiter);
         let lane = self.lane_or_new(tenant, gate);
-        let place = self.link(waiter, lane, false, now);
+        let mut place = self.link(waiter, lane, false, now);
+        place.estimate = place.estimate.max(self.wait_afterwards(&self.candidate(waiter, tenant), gate, now));
         self.sweep(now);
         Requeue::Requeued(place)
     }

@@ -3,7 +3,7 @@ use std::time::Duration;
 use super::FairQueue;
 use crate::estimate::{self, Ask};
 use crate::slab::NONE;
-use crate::{GateSnapshot, LaneSnapshot, Snapshot, Ticket, Timestamp, Weight};
+use crate::{Class, GateSnapshot, LaneSnapshot, Snapshot, Ticket, Timestamp, Weight};
 
 impl FairQueue {
     pub(super) fn wait_of(&self, ticket: Ticket, now: Timestamp) -> Option<Duration> {
@@ -16,7 +16,8 @@ impl FairQueue {
         let (_, _, ahead) = self.seat(place, waiter.lane);
         let cost = waiter.wants.at(lane.gate).map_or(1, |want| want.cost);
         let ask = Ask { lane: Some(lane), weight: lane.weight, ahead, cost };
-        Some(estimate::wait(&self.gates[lane.gate], &ask, now))
+        let wait = estimate::wait(&self.gates[lane.gate], &ask, now);
+        Some(wait.max(self.wait_afterwards(&self.candidate(place, lane.tenant), lane.gate, now)))
     }
 
     pub(super) fn view(&self, now: Timestamp) -> Snapshot {
@@ -31,7 +32,7 @@ impl FairQueue {
                 waiting: lane.waiting as usize,
                 in_flight: lane.in_flight as usize,
                 recent_share: lane.admitted.counted(now) as f64 / admitted as f64,
-                oldest_wait: head.map(|head| now.saturating_duration_since(head.arrived)),
+                oldest_wait: head.map(|head| now.saturating_duration_since(head.since)),
             });
         }
         // An empty place has neither demand nor lane, and nothing to tell.
@@ -41,6 +42,7 @@ impl FairQueue {
                 lanes.sort_unstable_by_key(|lane| lane.tenant);
                 GateSnapshot {
                     gate: gate.key,
+                    class: gate.class,
                     waiting: gate.waiting,
                     in_flight: gate.in_flight,
                     room: gate.mirror.room(now),
@@ -49,6 +51,13 @@ impl FairQueue {
             })
             .collect();
         gates.sort_unstable_by_key(|gate| gate.gate);
-        Snapshot { gates, held: self.held(), in_flight: self.in_flight as usize, tenants: self.tenants() }
+        Snapshot {
+            gates,
+            held: self.held(),
+            queued: self.held_in(Class::Requests),
+            deferred: self.held_in(Class::Tokens),
+            in_flight: self.in_flight as usize,
+            tenants: self.tenants(),
+        }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use fairlane_fair_queue::{
-    Demand, FairQueue, GateKey, GateLevel, Limits, Reason, Request, TenantKey, Weight,
+    Class, ClassLimits, Demand, FairQueue, GateKey, GateLevel, Limits, Reason, Request, TenantKey, Weight,
 };
 
 use crate::bucket::{Bucket, SECOND, Store, at};
@@ -41,18 +41,33 @@ pub(crate) struct Source {
     pub(crate) rate: f64,
     /// Smallest and largest cost of a request at its last gate; the others are charged one.
     pub(crate) cost: (u64, u64),
+    /// What the last gate counts; the others count requests.
+    pub(crate) class: Class,
     pub(crate) gates: Vec<u128>,
     pub(crate) budget: u64,
 }
 
 impl Source {
     pub(crate) fn new(tenant: u128, weight: u32, rate: f64) -> Self {
-        Self { tenant, weight, rate, cost: (1, 1), gates: vec![1], budget: 5 * SECOND }
+        Self {
+            tenant,
+            weight,
+            rate,
+            cost: (1, 1),
+            class: Class::Requests,
+            gates: vec![1],
+            budget: 5 * SECOND,
+        }
     }
 
     pub(crate) fn cost(mut self, least: u64, most: u64) -> Self {
         self.cost = (least, most);
         self
+    }
+
+    pub(crate) fn tokens(mut self, least: u64, most: u64) -> Self {
+        self.class = Class::Tokens;
+        self.cost(least, most)
     }
 
     pub(crate) fn gates(mut self, gates: &[u128]) -> Self {
@@ -126,9 +141,14 @@ pub(crate) struct Sim<S: Scheduler> {
 }
 
 pub(crate) fn limits(depth: usize, in_flight: u32) -> Limits {
+    let class = ClassLimits {
+        max_held: 4096.try_into().unwrap(),
+        max_held_per_tenant: depth.try_into().unwrap(),
+        max_wait: Duration::MAX,
+    };
     Limits {
-        max_queue_depth_per_tenant: depth.try_into().unwrap(),
-        max_total_queued: 4096.try_into().unwrap(),
+        requests: Some(class),
+        tokens: Some(class),
         max_tenants: 1024.try_into().unwrap(),
         max_in_flight: in_flight.try_into().unwrap(),
     }
@@ -275,7 +295,12 @@ impl<S: Scheduler> Sim<S> {
         let cost = least + self.random.below(most - least + 1);
         let last = spec.gates.len() - 1;
         let cost_at = |at: usize| if at == last { cost } else { 1 };
-        let demand = |(at, gate): (usize, &u128)| Demand { gate: GateKey(*gate), cost: cost_at(at) };
+        let class_at = |at: usize| if at == last { spec.class } else { Class::Requests };
+        let demand = |(at, gate): (usize, &u128)| Demand {
+            gate: GateKey(*gate),
+            class: class_at(at),
+            cost: cost_at(at),
+        };
         let demands: Vec<Demand> = spec.gates.iter().enumerate().map(demand).collect();
         if demands.iter().any(|demand| self.scheduler.contended(demand.gate)) {
             self.enqueue(source, demands, &[]);
@@ -292,6 +317,7 @@ impl<S: Scheduler> Sim<S> {
             weight: Weight::new(spec.weight).unwrap(),
             demands: &demands,
             levels,
+            arrived: at(self.now),
             deadline: at(self.now + spec.budget),
         };
         match self.scheduler.enqueue(request, at(self.now)) {

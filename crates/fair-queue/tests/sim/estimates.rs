@@ -39,7 +39,7 @@ fn in_a_steady_overload_nine_in_ten_estimates_are_right() {
 #[test]
 fn estimates_hold_for_token_costs_too() {
     let sources: Vec<Source> = (0..6)
-        .map(|at| Source::new(at + 1, [1, 3][at as usize % 2], 20.0).cost(50, 150).budget(60 * SECOND))
+        .map(|at| Source::new(at + 1, [1, 3][at as usize % 2], 20.0).tokens(50, 150).budget(60 * SECOND))
         .collect();
     let sim = fair(sources).bucket(1, Bucket::new(2000, SECOND, 4000)).run(30, 120);
     let right = right(&sim) * 100.0;

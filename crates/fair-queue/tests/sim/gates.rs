@@ -113,8 +113,9 @@ fn a_gate_with_slow_attempts_does_not_hold_up_the_others() {
         let request = Request {
             tenant: TenantKey(gate),
             weight: Weight::MIN,
-            demands: &[Demand { gate: GateKey(gate), cost: 1 }],
+            demands: &[Demand::request(GateKey(gate))],
             levels: if gate == 2 { &[quick.level(GateKey(2), 0)] } else { &[] },
+            arrived: at(0),
             deadline: Timestamp::MAX,
         };
         queue.enqueue(request, at(0)).unwrap();

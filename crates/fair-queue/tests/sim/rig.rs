@@ -1,9 +1,10 @@
 //! A gate whose bucket is never empty: nothing decides but the order of turns.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use fairlane_fair_queue::{
-    Action, Demand, FairQueue, GateKey, Limits, Request, TenantKey, Ticket, Timestamp, Weight,
+    Action, ClassLimits, Demand, FairQueue, GateKey, Limits, Request, TenantKey, Ticket, Timestamp, Weight,
 };
 
 pub(crate) struct Rig {
@@ -19,9 +20,14 @@ const GATE: GateKey = GateKey(1);
 
 impl Rig {
     pub(crate) fn new() -> Self {
+        let class = ClassLimits {
+            max_held: 10_000_000.try_into().unwrap(),
+            max_held_per_tenant: 1_000_000.try_into().unwrap(),
+            max_wait: Duration::MAX,
+        };
         let limits = Limits {
-            max_queue_depth_per_tenant: 1_000_000.try_into().unwrap(),
-            max_total_queued: 10_000_000.try_into().unwrap(),
+            requests: Some(class),
+            tokens: Some(class),
             max_tenants: 1_000_000.try_into().unwrap(),
             max_in_flight: 1.try_into().unwrap(),
         };
@@ -43,8 +49,9 @@ impl Rig {
         let request = Request {
             tenant: TenantKey(member as u128 + 100),
             weight: Weight::new(self.weights[member]).unwrap(),
-            demands: &[Demand { gate: GATE, cost }],
+            demands: &[Demand::tokens(GATE, cost)],
             levels: &[],
+            arrived: self.now(),
             deadline: Timestamp::MAX,
         };
         let place = self.queue.enqueue(request, self.now()).unwrap();

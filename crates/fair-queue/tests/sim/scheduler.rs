@@ -48,7 +48,7 @@ impl Scheduler for FairQueue {
     fn poll(&mut self, now: Timestamp) -> Option<Step<Ticket>> {
         Some(match Self::poll(self, now)? {
             Action::Grant { ticket, .. } => Step::Grant(ticket),
-            Action::Expire { ticket, .. } => Step::Expire(ticket),
+            Action::Refuse { ticket, .. } => Step::Expire(ticket),
         })
     }
 

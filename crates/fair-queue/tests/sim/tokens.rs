@@ -8,8 +8,8 @@ fn units_are_shared_by_weight_whatever_the_sizes() {
     let sizes = [((100, 100), (900, 1100)), ((1000, 3000), (10, 50)), ((50, 500), (50, 500))];
     for (three, one) in sizes {
         let sources = vec![
-            Source::new(1, 3, 200.0).cost(three.0, three.1).budget(20 * SECOND),
-            Source::new(2, 1, 200.0).cost(one.0, one.1).budget(20 * SECOND),
+            Source::new(1, 3, 200.0).tokens(three.0, three.1).budget(20 * SECOND),
+            Source::new(2, 1, 200.0).tokens(one.0, one.1).budget(20 * SECOND),
         ];
         let sim = fair(sources).bucket(1, Bucket::new(10_000, SECOND, 10_000)).run(20, 200);
         let shares = sim.shares();
@@ -24,9 +24,9 @@ fn units_are_shared_by_weight_whatever_the_sizes() {
 /// One asks for half a bucket now and then, beside a flood of small ones.
 fn large_and_small() -> Sim<fairlane_fair_queue::FairQueue> {
     let sources = vec![
-        Source::new(1, 1, 0.05).cost(5000, 5000).budget(60 * SECOND),
-        Source::new(2, 1, 100.0).cost(10, 10).budget(5 * SECOND),
-        Source::new(3, 1, 100.0).cost(10, 10).budget(5 * SECOND),
+        Source::new(1, 1, 0.05).tokens(5000, 5000).budget(60 * SECOND),
+        Source::new(2, 1, 100.0).tokens(10, 10).budget(5 * SECOND),
+        Source::new(3, 1, 100.0).tokens(10, 10).budget(5 * SECOND),
     ];
     fair(sources).bucket(1, Bucket::new(1000, SECOND, 10_000)).run(60, 1200)
 }
@@ -48,8 +48,8 @@ fn small_asks_are_not_held_behind_anothers_large_ones() {
     // The flood of large asks gets its half; small ones, which need less than their half, wait for one large
     // one at most.
     let sources = vec![
-        Source::new(1, 1, 10.0).cost(1000, 1000).budget(60 * SECOND),
-        Source::new(2, 1, 4.0).cost(10, 10).budget(60 * SECOND),
+        Source::new(1, 1, 10.0).tokens(1000, 1000).budget(60 * SECOND),
+        Source::new(2, 1, 4.0).tokens(10, 10).budget(60 * SECOND),
     ];
     let sim = fair(sources).bucket(1, Bucket::new(1000, SECOND, 2000)).run(60, 600);
     let small = &sim.outcomes[1];

@@ -6,7 +6,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use fairlane_fair_queue::{
-    Action, Demand, FairQueue, GateLevel, Limits, Place, Reason, Refusal, Request, Ticket, Timestamp,
+    Action, Class, Demand, FairQueue, GateLevel, Limits, Place, Reason, Refusal, Request, Ticket, Timestamp,
 };
 use fairlane_limiter::Balances;
 use parking_lot::{Mutex, MutexGuard};
@@ -38,7 +38,11 @@ pub(super) enum Turn {
 pub(super) type Demands = SmallVec<[Demand; 6]>;
 
 pub(super) fn demands(charges: &Charges) -> Demands {
-    charges.as_slice().iter().map(|charge| Demand { gate: gate_of(charge), cost: charge.cost }).collect()
+    charges
+        .as_slice()
+        .iter()
+        .map(|charge| Demand { gate: gate_of(charge), class: Class::Requests, cost: charge.cost })
+        .collect()
 }
 
 /// The scheduler at work.
@@ -170,7 +174,8 @@ impl Driver {
         wanted: impl FnOnce(&FairQueue, &[Demand]) -> bool,
     ) -> Option<Result<Joined, NotHeld>> {
         let demands = demands(&ask.charges);
-        let deadline = self.shared.clock.schedule(deadline);
+        let (arrived, deadline) =
+            (self.shared.clock.schedule(ask.arrived), self.shared.clock.schedule(deadline));
         let joined = self.shared.mutate(|inner, now| {
             if !wanted(&inner.queue, &demands) {
                 return None;
@@ -178,8 +183,14 @@ impl Driver {
             if inner.closed {
                 return Some(Err(NotHeld::ShuttingDown));
             }
-            let request =
-                Request { tenant: tenant.key, weight: tenant.weight, demands: &demands, levels, deadline };
+            let request = Request {
+                tenant: tenant.key,
+                weight: tenant.weight,
+                demands: &demands,
+                levels,
+                arrived,
+                deadline,
+            };
             Some(inner.enqueue(request, ask.body_bytes, self.shared.max_body_bytes, now))
         })?;
         Some(match joined {
@@ -347,7 +358,7 @@ impl Shared {
                 self.telemetry.queue.wait_seconds.record(waited);
                 Some((inner.waiting.remove(&ticket)?, Turn::Attempt))
             }
-            Action::Expire { ticket, refusal, .. } => {
+            Action::Refuse { ticket, refusal, .. } => {
                 self.telemetry.queue.refused(refusal.reason.as_str());
                 Some((inner.waiting.remove(&ticket)?, Turn::Expired(refusal)))
             }
@@ -387,8 +398,10 @@ impl Inner {
             self.queue.cancel(place.ticket, now);
             return Err(NotHeld::Refused(Refusal {
                 reason: Reason::QueueFull,
+                class: place.class,
                 position: place.position,
                 waited: std::time::Duration::ZERO,
+                deferred: std::time::Duration::ZERO,
                 retry_after: place.estimate,
                 gate: place.gate,
             }));

@@ -8,7 +8,7 @@ mod store;
 use std::{collections::HashMap, io, num::NonZeroU32, path::PathBuf, sync::Arc, time::Duration};
 
 use fairlane_config::{GatewayConfig, model};
-use fairlane_fair_queue::Limits;
+use fairlane_fair_queue::{Class, ClassLimits, Limits, Reason};
 use fairlane_identity::{AddressSet, ClientPrefix, Directory, DirectoryError, Hasher, TrustedProxies};
 use fairlane_limiter::{QuotaError, redis::SettingsError};
 
@@ -117,7 +117,7 @@ pub fn assemble(config: &GatewayConfig) -> Result<Parts, AssembleError> {
     let routes = Routes::new(config.server.paths.iter().map(String::as_str));
     let telemetry = Arc::new(Telemetry::new(
         rate_limiting.fair_queuing.tenant_dimension.as_str(),
-        fairlane_fair_queue::Reason::ALL.map(fairlane_fair_queue::Reason::as_str),
+        Reason::of(Class::Requests).iter().map(|reason| reason.as_str()),
         routes.all().iter().map(|route| &*route.path),
     ));
     let limiter = Arc::new(store::limiter(config, clock, Arc::clone(&telemetry))?);
@@ -204,8 +204,12 @@ fn queue(config: &GatewayConfig) -> Option<QueueSettings> {
     let fair = &config.rate_limiting.fair_queuing;
     (config.rate_limiting.enabled && fair.enabled).then(|| QueueSettings {
         limits: Limits {
-            max_queue_depth_per_tenant: fair.max_queue_depth_per_tenant,
-            max_total_queued: fair.max_total_queued,
+            requests: Some(ClassLimits {
+                max_held: fair.max_total_queued,
+                max_held_per_tenant: fair.max_queue_depth_per_tenant,
+                max_wait: Duration::from_millis(fair.max_wait_ms.get()),
+            }),
+            tokens: None,
             max_tenants: fair.max_tenants,
             max_in_flight: u32::try_from(fair.max_in_flight.get())
                 .ok()

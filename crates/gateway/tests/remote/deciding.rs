@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use fairlane_fair_queue::Limits;
+use fairlane_fair_queue::{ClassLimits, Limits};
 use fairlane_gateway::{
     admission::{AdmissionLayer, Ask, Classify, Edge, Outage, Passed, Passing, QueueSettings, Refused},
     answer::Fault,
@@ -149,7 +149,10 @@ async fn what_is_given_back_wakes_those_who_wait_for_it() {
 
 #[tokio::test(start_paused = true)]
 async fn a_refusal_of_the_queue_tells_the_quota_it_knows_or_looks() {
-    let limits = Limits { max_queue_depth_per_tenant: NonZeroUsize::MIN, ..Limits::default() };
+    let limits = Limits {
+        requests: Some(ClassLimits { max_held_per_tenant: NonZeroUsize::MIN, ..ClassLimits::default() }),
+        ..Limits::default()
+    };
     let queue = QueueSettings { limits, max_wait: Duration::from_millis(250), ..settings() };
     let house = House::with(Some(queue), Outage::FailClosed, ten_per_second());
     house.exhaust().await;

@@ -2,7 +2,7 @@
 
 use std::{pin::pin, time::Duration};
 
-use fairlane_fair_queue::Limits;
+use fairlane_fair_queue::{ClassLimits, Limits};
 use fairlane_gateway::{
     admission::{Outage, QueueSettings},
     answer::Dialect,
@@ -107,7 +107,13 @@ async fn a_wait_that_runs_out_in_it_ends_with_503_too() {
 
 #[tokio::test(start_paused = true)]
 async fn what_the_queue_refuses_in_it_is_told_503_too() {
-    let limits = Limits { max_queue_depth_per_tenant: std::num::NonZeroUsize::MIN, ..Limits::default() };
+    let limits = Limits {
+        requests: Some(ClassLimits {
+            max_held_per_tenant: std::num::NonZeroUsize::MIN,
+            ..ClassLimits::default()
+        }),
+        ..Limits::default()
+    };
     let house =
         House::with(Some(QueueSettings { limits, ..settings() }), Outage::FailClosed, ten_per_second());
     house.exhaust().await;

@@ -167,18 +167,23 @@ impl Gate {
         if lane.is_ready() {
             self.virtual_time.due(lane.weight).wrapping_sub(lane.tally)
         } else {
-            self.clamped(lane.tally)
+            self.clamped(lane)
         }
     }
 
-    fn clamped(&self, lag: i128) -> i128 {
-        let most = steps(self.largest.cost());
-        lag.clamp(-most, most)
+    /// The lag with which a lane that is not ready will be back.
+    ///
+    /// What it is owed is cut down to one turn, as large as they are here of late: more would be a burst. So is its debt
+    /// (what it takes from other gates adds up here), but never below the turn that it had: or else whoever asks for
+    /// much, and lets a while of small turns pass before it asks again, would never pay.
+    fn clamped(&self, lane: &Lane) -> i128 {
+        let most = self.largest.cost();
+        lane.tally.clamp(-steps(most.max(lane.largest)), steps(most))
     }
 
     /// The lane gets its first waiter (which the caller then counts): it comes back with its lag.
     pub(crate) fn enter(&mut self, place: u32, lane: &mut Lane) {
-        lane.tally = self.virtual_time.due(lane.weight).wrapping_sub(self.clamped(lane.tally));
+        lane.tally = self.virtual_time.due(lane.weight).wrapping_sub(self.clamped(lane));
         self.ready.insert(lane.weight, entry(place, lane));
     }
 
@@ -194,6 +199,8 @@ impl Gate {
         let ready = lane.is_ready();
         let total = self.ready.total() + if ready { 0 } else { u64::from(lane.weight) };
         let before = self.virtual_time.due(lane.weight);
+        let lag = if ready { before.wrapping_sub(lane.tally) } else { lane.tally };
+        lane.largest = if lag < 0 { lane.largest.max(cost) } else { cost };
         self.virtual_time.advance(cost, total);
         if ready {
             let tally = lane.tally.wrapping_add(steps(cost));
@@ -241,7 +248,7 @@ impl Gate {
         if lane.tally >= 0 {
             return false;
         }
-        let debt = self.clamped(lane.tally).unsigned_abs();
+        let debt = self.clamped(lane).unsigned_abs();
         let weight = u64::from(lane.weight);
         // 64 bits hold the debt of any request count.
         let time = u64::try_from(debt)

@@ -27,6 +27,8 @@ pub(crate) struct Lane {
     /// While requests wait here, the service received, as `Gate::due` counts what is due; otherwise the lag
     /// with which the last one left. Both in steps.
     pub(crate) tally: i128,
+    /// The largest turn charged since it was last not ahead of its due: a debt may be as large as that.
+    pub(crate) largest: u64,
     pub(crate) waiters: List<IN_LANE>,
     pub(crate) waiting: u32,
     pub(crate) in_flight: u32,
@@ -74,6 +76,7 @@ impl Default for Lane {
             order: 0,
             weight: 1,
             tally: 0,
+            largest: 0,
             waiters: List::default(),
             waiting: 0,
             in_flight: 0,

@@ -9,6 +9,8 @@ struct Member {
     ready: bool,
     /// Service received, while ready; the lag kept, while not.
     tally: i128,
+    /// The largest turn since its lag was last not below zero.
+    largest: i128,
 }
 
 /// Virtual time is `whole + part / total` steps.
@@ -30,7 +32,7 @@ impl Oracle {
 
     /// A new member, not ready.
     pub(crate) fn join(&mut self, weight: u32) -> usize {
-        self.members.push(Member { weight: weight.into(), ready: false, tally: 0 });
+        self.members.push(Member { weight: weight.into(), ready: false, tally: 0, largest: 0 });
         self.members.len() - 1
     }
 
@@ -49,7 +51,8 @@ impl Oracle {
         let most = self.largest() * UNIT;
         let member = &mut self.members[member];
         assert!(!member.ready);
-        member.tally = due - member.tally.clamp(-most, most);
+        let least = -most.max(member.largest * UNIT);
+        member.tally = due - member.tally.clamp(least, most);
         member.ready = true;
     }
 
@@ -109,6 +112,9 @@ impl Oracle {
         let total: i128 = self.members.iter().filter(|member| member.ready).map(|member| member.weight).sum();
         let at = self.peek()?;
         let cost = i128::from(cost);
+        let due = self.due(self.members[at].weight);
+        let member = &mut self.members[at];
+        member.largest = if due < member.tally { member.largest.max(cost) } else { cost };
         self.advance(cost, total);
         self.members[at].tally += cost * UNIT;
         self.last_cost = cost;

@@ -114,5 +114,6 @@ fn changing_sets_with_costs_too() {
     for seed in 0..12 {
         churn(seed, 10, 50);
         churn(seed + 100, 100, 100_000);
+        churn(seed + 200, 1000, 1_000_000_000_000);
     }
 }

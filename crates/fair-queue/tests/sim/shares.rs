@@ -188,3 +188,32 @@ fn a_flood_of_tenants_that_ask_once_takes_no_share_of_those_that_stay() {
         assert!(share >= 0.99, "{:.1} % of its share", share * 100.0);
     }
 }
+
+#[test]
+fn an_absence_does_not_pay_for_a_large_turn() {
+    // One asks for 5000 units, goes away while the others are served a thousand times, one unit each, and comes back for
+    // more: it has had far more than its third by then, however long ago its last turn was.
+    for waiting in [1, 2] {
+        let mut rig = Rig::new();
+        let members: Vec<usize> = (0..3).map(|_| rig.join(1)).collect();
+        let large = members[0];
+        for small in members[1..].repeat(waiting) {
+            rig.enqueue(small, 1);
+        }
+        let (mut units, mut since) = ([0; 3], 0);
+        for _ in 0..200_000 {
+            if !rig.has(large) && since > 1000 {
+                rig.enqueue(large, 5000);
+            }
+            let (member, cost) = rig.serve().unwrap();
+            units[member] += cost;
+            since = if member == large { 0 } else { since + 1 };
+            if member != large {
+                rig.enqueue(member, 1);
+            }
+        }
+        let share = units[large] as f64 / units.iter().sum::<u64>() as f64;
+        // Somewhat less than a third, as it was away for a while.
+        assert!((0.29..0.334).contains(&share), "{waiting} waiting: {units:?}");
+    }
+}

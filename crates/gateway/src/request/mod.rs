@@ -3,9 +3,14 @@
 mod api;
 mod estimator;
 mod json;
+mod keys;
 mod multipart;
+mod prompt;
 mod route;
 mod splice;
+mod stream_usage;
+mod string;
+mod tiktoken;
 mod tokens;
 
 use bytes::Bytes;
@@ -16,6 +21,7 @@ pub use self::{
     estimator::Estimator,
     route::{Kind, Route, Routes},
     splice::Splice,
+    tiktoken::TOKENIZED_BYTES,
     tokens::{
         Counting, MEDIA_TOKENS, MOST_TOKENS, OutputCap, PromptSize, Reservation, StreamUsage, TokenAsk,
         TokenSettings, reserve,

@@ -8,7 +8,10 @@ use std::convert::Infallible;
 use bytes::Bytes;
 use http::{HeaderMap, header};
 
-use super::{Counting, Reading};
+use super::{
+    Counting, OutputCap, PromptSize, Reading, StreamUsage, TokenAsk,
+    json::{self, fault},
+};
 use crate::answer::Fault;
 
 /// A model's name is short; a longer field is a mistake or an attack.
@@ -19,7 +22,7 @@ const MAX_PARTS: usize = 256;
 pub(super) async fn read(
     headers: &HeaderMap,
     body: &Bytes,
-    _counting: Option<Counting>,
+    counting: Option<Counting>,
 ) -> Result<Reading, Fault> {
     let boundary = boundary(headers).ok_or_else(|| invalid("The request's body is not a multipart form."))?;
     if !ends_with_boundary(body, &boundary) {
@@ -28,7 +31,7 @@ pub(super) async fn read(
     let whole = futures_util::stream::iter([Ok::<_, Infallible>(body.clone())]);
     let mut form = multer::Multipart::new(whole, boundary);
     let mut reading = Reading::default();
-    let mut parts = 0;
+    let (mut parts, mut prompt, mut answers) = (0, None, None);
     while let Some(field) = form.next_field().await.map_err(unreadable)? {
         parts += 1;
         if parts > MAX_PARTS {
@@ -41,9 +44,29 @@ pub(super) async fn read(
             Some("model") if reading.model.is_some() => return Err(invalid("The form names a model twice.")),
             Some("model") => reading.model = Some(text(field).await?.into_boxed_str()),
             Some("stream") => reading.stream = text(field).await?.eq_ignore_ascii_case("true"),
+            Some("prompt") if counting.is_some() => {
+                let bytes = field.bytes().await.map_err(unreadable)?.len() as u64;
+                if prompt.replace(bytes).is_some() {
+                    return Err(fault("prompt", "The form has two prompts.".to_owned()));
+                }
+            }
+            Some("n") if counting.is_some() => {
+                let number = json::whole_number("n", &text(field).await?, 1)?;
+                if answers.replace(number).is_some() {
+                    return Err(fault("n", "The form gives `n` twice.".to_owned()));
+                }
+            }
             _ => {}
         }
     }
+    // The files of a form are no text, and how many tokens they are the backend tells at best.
+    reading.tokens = counting.map(|_| {
+        Box::new(TokenAsk {
+            prompt: PromptSize { text_bytes: prompt.unwrap_or_default(), ..PromptSize::default() },
+            output: OutputCap { per_answer: None, answers: answers.unwrap_or(1) },
+            usage: StreamUsage::Unasked,
+        })
+    });
     Ok(reading)
 }
 

@@ -12,12 +12,17 @@ pub struct Splice {
 }
 
 impl Splice {
-    #[expect(dead_code, reason = "the reader of stream options makes them")]
     pub(super) const fn new(cut: Range<usize>, text: &'static str) -> Self {
         Self { cut, text }
     }
 
-    /// What is sent instead of `body`, in order. Nothing is copied.
+    /// `text` instead of `part`, which is a part of `body`, and not only equal to one.
+    pub(super) fn instead_of(part: &str, body: &Bytes, text: &'static str) -> Self {
+        let start = part.as_ptr().addr().saturating_sub(body.as_ptr().addr()).min(body.len());
+        Self::new(start..(start + part.len()).min(body.len()), text)
+    }
+
+    /// What is sent instead of `body`, which is the one that was read, in order. Nothing of it is copied.
     #[must_use]
     pub fn apply(&self, body: &Bytes) -> [Bytes; 3] {
         let start = self.cut.start.min(body.len());

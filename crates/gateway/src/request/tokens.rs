@@ -51,6 +51,11 @@ pub struct OutputCap {
     pub answers: u64,
 }
 
+impl OutputCap {
+    /// None at all.
+    pub const NONE: Self = Self { per_answer: Some(0), answers: 1 };
+}
+
 /// Whether a stream will tell its usage to the caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StreamUsage {
@@ -86,21 +91,22 @@ pub struct Reservation {
 
 /// What `ask` reserves, where the smallest of its buckets can ever hold `largest_that_fits`.
 ///
-/// What is only assumed (media, and output without a cap) is cut down to what fits: an assumption must not make a request
-/// impossible. What the request says itself stays, even if it never fits.
+/// What is only assumed (output without a cap, then media) is cut down to what fits: an assumption must not make a request
+/// impossible. What the request says itself stays, even if it never fits. The total is [`MOST_TOKENS`] at most.
 #[must_use]
 pub fn reserve(ask: &TokenAsk, settings: &TokenSettings, largest_that_fits: Option<u64>) -> Reservation {
-    let bounded = |tokens: u64| tokens.min(MOST_TOKENS);
-    let room = largest_that_fits.unwrap_or(MOST_TOKENS);
-    let text = ask.prompt.text_bytes.div_ceil(u64::from(settings.bytes_per_token.get()));
-    let stated = bounded(text.saturating_add(ask.prompt.tokens));
-    let assumed = ask.output.per_answer.is_none();
+    let room = largest_that_fits.unwrap_or(MOST_TOKENS).min(MOST_TOKENS);
     let per_answer = ask.output.per_answer.unwrap_or(u64::from(settings.default_output.get()));
-    let wanted = bounded(per_answer.saturating_mul(ask.output.answers));
+    let output = per_answer.saturating_mul(ask.output.answers);
+    let assumed = ask.output.per_answer.is_none();
+    let capped = if assumed { 0 } else { output };
 
-    let capped = if assumed { 0 } else { wanted };
-    let media = ask.prompt.media.saturating_mul(MEDIA_TOKENS).min(room.saturating_sub(stated + capped));
-    let prompt_estimate = bounded(stated.saturating_add(media));
-    let output = if assumed { wanted.min(room.saturating_sub(prompt_estimate)) } else { wanted };
-    Reservation { prompt_estimate, output, total: bounded(prompt_estimate + output), assumed }
+    let text = ask.prompt.text_bytes.div_ceil(u64::from(settings.bytes_per_token.get()));
+    let stated = text.saturating_add(ask.prompt.tokens).min(MOST_TOKENS);
+    let media = ask.prompt.media.saturating_mul(MEDIA_TOKENS);
+    let prompt_estimate = stated + media.min(room.saturating_sub(stated.saturating_add(capped)));
+
+    let bound = if assumed { room } else { MOST_TOKENS };
+    let output = output.min(bound.saturating_sub(prompt_estimate));
+    Reservation { prompt_estimate, output, total: prompt_estimate + output, assumed }
 }

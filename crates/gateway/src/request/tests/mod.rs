@@ -1,12 +1,40 @@
+mod random;
+mod reservations;
+mod sizes;
+mod stream_usage;
+
 use http::{HeaderValue, Method};
 
 use super::*;
+use futures_util::FutureExt;
 
 const JSON: Kind = Kind::Json { model_required: true };
 const FORM: Kind = Kind::Multipart { model_required: true };
 
 async fn read_json(body: &str) -> Result<Reading, Fault> {
     read(JSON, &HeaderMap::new(), &Bytes::copy_from_slice(body.as_bytes()), None).await
+}
+
+/// Reads a body for its tokens. Nothing in it takes time.
+fn count(api: Api, estimator: Estimator, body: &Bytes) -> Result<TokenAsk, Fault> {
+    let kind = Kind::Json { model_required: false };
+    let headers = HeaderMap::new();
+    let reading = read(kind, &headers, body, Some(Counting { api, estimator })).now_or_never();
+    let reading = reading.expect("a JSON body is read at once")?;
+    Ok(*reading.tokens.expect("tokens were asked for"))
+}
+
+fn count_bytes(api: Api, body: &str) -> Result<TokenAsk, Fault> {
+    count(api, Estimator::Bytes, &Bytes::copy_from_slice(body.as_bytes()))
+}
+
+/// The field that a body is refused for.
+fn refused_for(api: Api, body: &str) -> Option<&'static str> {
+    match count_bytes(api, body) {
+        Err(Fault::Invalid { param, .. }) => Some(param.unwrap_or("")),
+        Err(fault) => panic!("{fault:?}"),
+        Ok(_) => None,
+    }
 }
 
 #[tokio::test]

@@ -5,8 +5,16 @@
 //! settles to. Nothing is buffered, delayed or changed on the way, except that a usage chunk that only the gateway asked
 //! for can be kept from the caller.
 
+mod anthropic;
+mod look;
+mod openai;
 mod settle;
+mod shape;
+mod skim;
+mod sse;
+mod tally;
 mod watch;
+mod withhold;
 
 use std::num::NonZeroU32;
 
@@ -71,3 +79,6 @@ pub struct Watch {
     /// it.
     pub hide_usage: bool,
 }
+
+#[cfg(test)]
+mod tests;

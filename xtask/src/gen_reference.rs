@@ -22,6 +22,7 @@ Fairlane reads one file, in YAML, TOML or JSON (by its ending: `.yaml`, `.yml`, 
   the same verdict as the loader, which adds only what no schema can say: whether values go together, and whether
   addresses, files and variables exist.
 - [`examples/quickstart.yaml`](../examples/quickstart.yaml) is a small file to begin with,
+  [`examples/tokens.yaml`](../examples/tokens.yaml) one with budgets of tokens;
   [`examples/full.yaml`](../examples/full.yaml) has every key.
 
 ## Values
@@ -47,6 +48,11 @@ Every limit has these keys. All the rates that are given must hold, each in a bu
 does not limit.
 ";
 
+const TOKENS: &str = "
+The limits per key, user, team and model, and the `rate_limit` of a key, count tokens too; [token budgets](tokens.md)
+tells how:
+";
+
 const OVERRIDES: &str = "
 The limits per client, backend, key, user, team and model have one key more:
 ";
@@ -59,6 +65,8 @@ pub(super) fn write(schema: &Value) -> String {
     if let Some(limits) = schema.pointer("/properties/rate_limiting/properties/limits/properties") {
         writer.text.push_str(LIMITS);
         writer.table(&limits["global"], |_| true);
+        writer.text.push_str(TOKENS);
+        writer.table(&limits["per_user"], |key| key.starts_with("token"));
         writer.text.push_str(OVERRIDES);
         writer.table(&limits["per_user"], |key| key == "overrides");
     }

@@ -1,10 +1,12 @@
 //! Why a request had no answer, and what may be concluded from that.
 
+use std::borrow::Cow;
 use std::io;
 
 use redis::{RedisError, ServerError, ServerErrorKind};
 
 use super::script::Nonsense;
+use super::voice::on_one_line;
 use crate::StoreError;
 
 /// Why a request had no answer.
@@ -68,7 +70,7 @@ impl Failure {
 
     pub(super) fn of_connection(error: RedisError) -> Self {
         if error.kind() == redis::ErrorKind::Parse {
-            Self::Nonsense("not the protocol")
+            Self::Nonsense("not the protocol of Redis")
         } else {
             Self::Broken(error)
         }
@@ -105,8 +107,16 @@ impl Failure {
         }
     }
 
-    /// The error for those who only look at what is wrong with a server.
+    /// The error for those who only look at what is wrong with a server. It is on one line, whatever the server said.
     pub(super) fn to_redis(&self) -> RedisError {
+        let error = self.as_it_came();
+        match on_one_line(&error.to_string()) {
+            Cow::Borrowed(_) => error,
+            Cow::Owned(line) => io::Error::other(line).into(),
+        }
+    }
+
+    fn as_it_came(&self) -> RedisError {
         match self {
             Self::Down(Some(error)) | Self::Broken(error) => error.clone(),
             Self::Refused(error) | Self::Failed(error) => error.clone().into(),
@@ -117,7 +127,10 @@ impl Failure {
             Self::Elsewhere(to) => {
                 io::Error::other(format!("the server sends requests to another: {to:?}")).into()
             }
-            Self::Nonsense(what) => io::Error::new(io::ErrorKind::InvalidData, *what).into(),
+            Self::Nonsense(what) => {
+                let what = format!("an answer that makes no sense: {what}");
+                io::Error::new(io::ErrorKind::InvalidData, what).into()
+            }
         }
     }
 }

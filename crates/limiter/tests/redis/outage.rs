@@ -155,6 +155,25 @@ async fn an_answer_to_another_request_is_no_answer() {
 }
 
 #[tokio::test]
+async fn what_a_server_says_is_told_on_one_line() {
+    let server = Server::start().await;
+    let proxy = ChaosProxy::start(server.addr()).await;
+    let store = store_with(settings(&proxy.url(), Mode::Standalone)).await;
+    for fault in [
+        Fault::script_error("OOM first\nsecond\u{1b}[31m"),
+        Fault::script_error(&format!("OOM {}", "x".repeat(10_000))),
+        Fault::garbage(),
+    ] {
+        proxy.set(fault);
+        let error = store.take(&[charge(1, slow(10), 1)]).await.unwrap_err();
+        let cause = std::error::Error::source(&error).unwrap().to_string();
+        assert!(!cause.contains(char::is_control) && cause.chars().count() <= 401, "{cause:?}");
+        proxy.pass();
+        up(&store, true).await;
+    }
+}
+
+#[tokio::test]
 async fn the_last_clone_ends_the_work_in_the_background() {
     let server = Server::start().await;
     let proxy = ChaosProxy::start(server.addr()).await;

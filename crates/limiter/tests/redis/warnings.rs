@@ -66,7 +66,7 @@ async fn warned(policy: &str, max_memory: u64) -> usize {
         };
         assert!(wait::until("the store to connect again", again).await);
     }
-    assert!(lines.with("is asked") >= 1, "the lines are heard");
+    assert!(lines.with("connected to Redis at") >= 1, "the lines are heard");
     lines.with("maxmemory-policy")
 }
 

@@ -8,7 +8,7 @@ use redis::Value;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::dial::Dialer;
-use super::node::{Link, Node, Repair};
+use super::node::{Link, Node, Repair, State};
 use crate::Quota;
 use crate::redis::core::Core;
 use crate::redis::failure::{Concern, Failure};
@@ -35,8 +35,10 @@ pub(in crate::redis) struct Supervisor {
     node: Arc<Node>,
     dialer: Dialer,
     pace: Pace,
-    /// Whether the eviction policy of this server has been looked at.
+    /// The address of the server whose eviction policy has been looked at.
     known: Option<String>,
+    /// The address of the server that served last.
+    served: Option<String>,
 }
 
 /// What became of an attempt to get a server to serve.
@@ -50,7 +52,7 @@ enum Outcome {
 
 impl Supervisor {
     pub(in crate::redis) fn new(core: Arc<Core>, node: Arc<Node>, dialer: Dialer) -> Self {
-        Self { core, node, dialer, pace: Pace::new(), known: None }
+        Self { core, node, dialer, pace: Pace::new(), known: None, served: None }
     }
 
     /// Watches for ever.
@@ -74,7 +76,7 @@ impl Supervisor {
         let found = match self.dialer.check_out().await {
             Ok(found) => found,
             Err(error) => {
-                self.down(&Failure::Broken(error));
+                self.down(&Failure::of_connection(error));
                 return Outcome::Lost;
             }
         };
@@ -112,7 +114,7 @@ impl Supervisor {
             Ok(found) => found,
             Err(error) if error.is_timeout() => return self.doubt(&Failure::Timeout),
             Err(error) => {
-                self.down(&Failure::Broken(error));
+                self.down(&Failure::of_connection(error));
                 return Outcome::Lost;
             }
         };
@@ -164,8 +166,8 @@ impl Supervisor {
     async fn probe(&mut self, link: &Link) -> Outcome {
         match self.try_out(link).await {
             Ok(()) => {
+                self.say_up();
                 self.node.set_up();
-                self.core.voice.say(Kind::Up, format_args!("Redis at {} is asked", self.node.address()));
                 self.look_at_policy(link).await;
                 Outcome::Serves
             }
@@ -230,6 +232,18 @@ impl Supervisor {
         self.known = Some(address);
     }
 
+    /// Called before the server is asked again, so that it can be told whether it was.
+    fn say_up(&mut self) {
+        let address = self.node.address();
+        let is_back = self.node.state() == State::Down && self.served.as_ref() == Some(&address);
+        if is_back {
+            self.core.voice.say(Kind::Up, format_args!("Redis at {address} answers again"));
+        } else {
+            self.core.voice.say(Kind::Up, format_args!("connected to Redis at {address}"));
+        }
+        self.served = Some(address);
+    }
+
     fn down(&self, failure: &Failure) {
         self.node.set_down(failure.to_redis());
         self.say_down();
@@ -239,9 +253,9 @@ impl Supervisor {
         let (address, error) = (self.node.address(), self.node.last_error());
         match error {
             Some(error) => {
-                self.core.voice.say(Kind::Down, format_args!("Redis at {address} is not asked: {error}"));
+                self.core.voice.say(Kind::Down, format_args!("Redis at {address} is unavailable: {error}"));
             }
-            None => self.core.voice.say(Kind::Down, format_args!("Redis at {address} is not asked")),
+            None => self.core.voice.say(Kind::Down, format_args!("Redis at {address} is unavailable")),
         }
     }
 }

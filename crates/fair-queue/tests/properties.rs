@@ -8,10 +8,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use fairlane_fair_queue::{
-    Action, Class, ClassLimits, Demand, FairQueue, GateKey, GateLevel, Limits, Reason, Request, Requeue,
-    TenantKey, Ticket, Timestamp, Weight,
+    Action, Class, ClassLimits, Demand, FairQueue, GateKey, GateLevel, Limits, Reason, Refusal, Request,
+    Requeue, TenantKey, Ticket, Timestamp, Weight,
 };
 use proptest::prelude::*;
+
+const MAX_WAIT: Duration = Duration::from_millis(2500);
 
 #[derive(Clone, Debug)]
 enum Call {
@@ -23,10 +25,15 @@ enum Call {
     Cancel(usize),
     Stale(usize),
     Observed { gate: u8, level: i64 },
-    Reconfigure { depth: usize, total: usize, tenants: usize, in_flight: u32, weight: Option<u32> },
+    Reconfigure { classes: [Option<(usize, usize)>; 2], tenants: usize, in_flight: u32, weight: Option<u32> },
     Pass(u64),
     Back(u64),
     Contention,
+}
+
+/// Bounds for a tenant and in all, or nothing held.
+fn class() -> impl Strategy<Value = Option<(usize, usize)>> {
+    prop_oneof![4 => (1_usize..6, 1_usize..20).prop_map(Some), 1 => Just(None)]
 }
 
 fn call() -> impl Strategy<Value = Call> {
@@ -42,8 +49,10 @@ fn call() -> impl Strategy<Value = Call> {
         1 => any::<usize>().prop_map(Call::Cancel),
         1 => any::<usize>().prop_map(Call::Stale),
         1 => (0_u8..4, -5_i64..10).prop_map(|(gate, level)| Call::Observed { gate, level }),
-        1 => (1_usize..6, 1_usize..20, 1_usize..8, 1_u32..5, prop::option::of(1_u32..9)).prop_map(
-            |(depth, total, tenants, in_flight, weight)| Call::Reconfigure { depth, total, tenants, in_flight, weight }
+        1 => (class(), class(), 1_usize..8, 1_u32..5, prop::option::of(1_u32..9)).prop_map(
+            |(requests, tokens, tenants, in_flight, weight)| {
+                Call::Reconfigure { classes: [requests, tokens], tenants, in_flight, weight }
+            }
         ),
         4 => (0_u64..400).prop_map(Call::Pass),
         1 => (0_u64..1000).prop_map(Call::Back),
@@ -56,7 +65,8 @@ struct Held {
     tenant: u8,
     gates: BTreeSet<u8>,
     deadline: Timestamp,
-    granted: bool,
+    /// The class in which it was when its attempt went out.
+    granted: Option<Class>,
 }
 
 /// What can be known of a queue from outside, kept in the simplest way.
@@ -73,18 +83,25 @@ struct Model {
     ended: usize,
 }
 
-fn limits(depth: usize, total: usize, tenants: usize, in_flight: u32) -> Limits {
-    let class = ClassLimits {
-        max_held: total.try_into().unwrap(),
-        max_held_per_tenant: depth.try_into().unwrap(),
-        max_wait: Duration::MAX,
-    };
+fn limits(classes: [Option<(usize, usize)>; 2], tenants: usize, in_flight: u32) -> Limits {
+    let [requests, tokens] = classes.map(|class| {
+        class.map(|(of_tenant, held)| ClassLimits {
+            max_held: held.try_into().unwrap(),
+            max_held_per_tenant: of_tenant.try_into().unwrap(),
+            max_wait: MAX_WAIT,
+        })
+    });
     Limits {
-        requests: Some(class),
-        tokens: Some(class),
+        requests,
+        tokens,
         max_tenants: tenants.try_into().unwrap(),
         max_in_flight: in_flight.try_into().unwrap(),
     }
+}
+
+/// The even gates count requests, the odd ones tokens.
+fn class_of(gate: u8) -> Class {
+    if gate.is_multiple_of(2) { Class::Requests } else { Class::Tokens }
 }
 
 fn level(gate: u8, level: i64) -> GateLevel {
@@ -104,7 +121,7 @@ fn levels(told: Option<i64>) -> Vec<GateLevel> {
 
 impl Model {
     fn new() -> Self {
-        let limits = limits(4, 16, 6, 3);
+        let limits = limits([Some((4, 16)), Some((3, 10))], 6, 3);
         Self {
             queue: FairQueue::new(limits),
             limits,
@@ -127,8 +144,12 @@ impl Model {
     }
 
     fn nth(&self, which: usize, granted: bool) -> Option<Ticket> {
-        let these: Vec<Ticket> =
-            self.held.iter().filter(|(_, held)| held.granted == granted).map(|(ticket, _)| *ticket).collect();
+        let these: Vec<Ticket> = self
+            .held
+            .iter()
+            .filter(|(_, held)| held.granted.is_some() == granted)
+            .map(|(ticket, _)| *ticket)
+            .collect();
         (!these.is_empty()).then(|| these[which % these.len()])
     }
 
@@ -139,7 +160,7 @@ impl Model {
     }
 
     fn in_flight(&self) -> usize {
-        self.held.values().filter(|held| held.granted).count()
+        self.held.values().filter(|held| held.granted.is_some()).count()
     }
 
     fn make(&mut self, call: Call) {
@@ -190,8 +211,8 @@ impl Model {
                 }
             }
             Call::Observed { gate, level: told } => self.queue.observed(level(gate, told), now),
-            Call::Reconfigure { depth, total, tenants, in_flight, weight } => {
-                self.limits = limits(depth, total, tenants, in_flight);
+            Call::Reconfigure { classes, tenants, in_flight, weight } => {
+                self.limits = limits(classes, tenants, in_flight);
                 self.queue.reconfigure(self.limits, |_| weight.and_then(Weight::new), now);
             }
             Call::Pass(ms) => self.now += ms,
@@ -212,75 +233,120 @@ impl Model {
     ) {
         let demands: Vec<Demand> = gates
             .iter()
-            .map(|(gate, cost)| Demand { gate: GateKey((*gate).into()), class: Class::Requests, cost: *cost })
+            .map(|(gate, cost)| Demand { gate: GateKey((*gate).into()), class: class_of(*gate), cost: *cost })
             .collect();
         let request = Request {
             tenant: TenantKey(tenant.into()),
             weight: Weight::new(weight).unwrap(),
             demands: &demands,
             levels: &levels(told),
-            arrived: now,
+            arrived: self.latest,
             deadline,
         };
         let own = self.held.values().filter(|held| held.tenant == tenant).count();
-        let bounds = self.limits.requests.unwrap();
-        let full = self.held.len() >= bounds.max_held.get();
-        let lane_full = own >= bounds.max_held_per_tenant.get();
+        let bounds = Class::ALL.map(|class| self.reached_bound(class, tenant));
         match self.queue.enqueue(request, now) {
             Ok(place) => {
-                assert!(!full && !lane_full);
+                assert_eq!(bounds[place.class as usize], None);
                 assert!(place.position >= 1 && place.position <= own + 1, "{place:?}");
                 assert!(self.queue.estimate(place.ticket, now).is_some());
                 let gates = gates.iter().map(|(gate, _)| *gate).collect();
-                let held = Held { tenant, gates, deadline, granted: false };
+                // Both classes hold nothing for longer than that.
+                let deadline = deadline.min(self.latest + MAX_WAIT);
+                let held = Held { tenant, gates, deadline, granted: None };
                 assert!(self.held.insert(place.ticket, held).is_none());
                 assert!(!self.gone.contains(&place.ticket), "a ticket was issued again");
                 self.enqueued += 1;
             }
             Err(refusal) => {
-                let expected = match refusal.reason {
-                    Reason::QueueFull => full,
-                    Reason::TenantQueueFull => lane_full && !full,
-                    _ => !full && !lane_full,
-                };
-                assert!(expected, "{refusal:?} with {} held, {own} of them its own", self.held.len());
-                assert_eq!(refusal.waited, Duration::ZERO);
+                match bounds[refusal.class as usize] {
+                    Some(reason) => assert_eq!(refusal.reason, reason),
+                    None if refusal.reason != Reason::WaitExceedsBudget => {
+                        let table_full = match refusal.class {
+                            Class::Requests => Reason::TenantTableFull,
+                            Class::Tokens => Reason::HoldFull,
+                        };
+                        assert_eq!(refusal.reason, table_full);
+                        assert!(own == 0 && self.queue.tenants() >= self.limits.max_tenants.get());
+                    }
+                    None => {}
+                }
+                assert_eq!((refusal.waited, refusal.deferred), (Duration::ZERO, Duration::ZERO));
             }
         }
     }
 
+    /// The bound of a class that a tenant's next request would exceed.
+    fn reached_bound(&self, class: Class, tenant: u8) -> Option<Reason> {
+        let Some(bounds) = self.limits.of(class) else { return Some(Reason::NotHeld) };
+        let [full, own_full] = match class {
+            Class::Requests => [Reason::QueueFull, Reason::TenantQueueFull],
+            Class::Tokens => [Reason::HoldFull, Reason::TenantHoldFull],
+        };
+        if self.queue.held_in(class) >= bounds.max_held.get() {
+            return Some(full);
+        }
+        let snapshot = self.queue.snapshot(self.latest);
+        let lanes = snapshot.gates.iter().filter(|gate| gate.class == class).flat_map(|gate| &gate.lanes);
+        let own: usize = lanes
+            .filter(|lane| lane.tenant == TenantKey(tenant.into()))
+            .map(|lane| lane.waiting + lane.in_flight)
+            .sum();
+        (own >= bounds.max_held_per_tenant.get()).then_some(own_full)
+    }
+
     fn act(&mut self, action: Action) {
         match action {
-            Action::Grant { ticket, .. } => {
+            Action::Grant { ticket, gate, class, waited, deferred, .. } => {
+                assert_eq!(class, class_of(u8::try_from(gate.0).unwrap()));
+                assert!(deferred <= waited);
                 assert!(self.in_flight() < self.limits.max_in_flight.get() as usize);
                 let held = self.held.get_mut(&ticket).unwrap();
-                assert!(!held.granted && held.deadline >= self.latest);
-                held.granted = true;
+                assert!(held.granted.is_none() && held.deadline >= self.latest);
+                held.granted = Some(class);
             }
             Action::Refuse { ticket, refusal, .. } => {
-                let held = &self.held[&ticket];
-                assert!(!held.granted);
-                match refusal.reason {
-                    Reason::DeadlineExceeded => assert!(held.deadline <= self.latest),
-                    // Its turn has come at one of its gates, and another will not have room in time.
-                    Reason::WaitExceedsBudget => {
-                        assert!(held.gates.len() > 1);
-                        assert!(self.latest + refusal.retry_after > held.deadline);
-                    }
-                    reason => panic!("{reason}"),
-                }
+                assert!(self.held[&ticket].granted.is_none());
+                self.check_end(ticket, &refusal);
                 self.end(ticket);
             }
         }
     }
 
+    /// A request that was held is not any more. It has been taken out already.
+    fn check_end(&self, ticket: Ticket, refusal: &Refusal) {
+        let held = &self.held[&ticket];
+        assert!(refusal.deferred <= refusal.waited);
+        match refusal.reason {
+            Reason::DeadlineExceeded => assert!(held.deadline <= self.latest),
+            // Its turn has come at one of its gates, or its attempt was refused, and another will not have room in time.
+            Reason::WaitExceedsBudget => {
+                assert!(held.granted.is_some() || held.gates.len() > 1);
+                assert!(self.latest + refusal.retry_after > held.deadline);
+            }
+            // It would have had to move into the other class.
+            reason => {
+                assert_eq!(self.reached_bound(refusal.class, held.tenant), Some(reason));
+                assert_ne!(held.granted, Some(refusal.class));
+                assert!(
+                    Class::ALL.iter().all(|class| held.gates.iter().any(|gate| class_of(*gate) == *class))
+                );
+            }
+        }
+    }
+
     fn refuse(&mut self, ticket: Ticket, told: Option<i64>, now: Timestamp) {
+        let bounds = Class::ALL.map(|class| self.reached_bound(class, self.held[&ticket].tenant));
         match self.queue.refused(ticket, &levels(told), now) {
             Requeue::Requeued(place) => {
                 assert_eq!(place.ticket, ticket);
-                self.held.get_mut(&ticket).unwrap().granted = false;
+                let class = self.held.get_mut(&ticket).unwrap().granted.take();
+                assert!(class == Some(place.class) || bounds[place.class as usize].is_none());
             }
-            Requeue::Refused(_) => self.end(ticket),
+            Requeue::Refused(refusal) => {
+                self.check_end(ticket, &refusal);
+                self.end(ticket);
+            }
             Requeue::Unknown => panic!("{ticket:?} was granted"),
         }
     }
@@ -302,6 +368,13 @@ impl Model {
         let lanes = || snapshot.gates.iter().flat_map(|gate| &gate.lanes);
         let waiting: usize = lanes().map(|lane| lane.waiting).sum();
         assert_eq!(waiting + snapshot.in_flight, self.held.len());
+        assert_eq!((snapshot.queued, snapshot.deferred), {
+            let [queued, deferred] = Class::ALL.map(|class| {
+                let gates = snapshot.gates.iter().filter(|gate| gate.class == class);
+                gates.map(|gate| gate.waiting + gate.in_flight).sum::<usize>()
+            });
+            (queued, deferred)
+        });
         for tenant in 0..8 {
             let own = self.held.values().filter(|held| held.tenant == tenant).count();
             let seen: usize = lanes()

@@ -1,14 +1,13 @@
 //! Where a request has to wait, and how long.
 
-use std::cmp::Ordering;
 use std::time::Duration;
 
 use super::FairQueue;
-use crate::Timestamp;
 use crate::estimate::{self, Ask};
 use crate::mirror::Opening;
 use crate::slab::NONE;
 use crate::waiter::{Waiter, Want, Wants};
+use crate::{Class, Timestamp};
 
 /// What is asked for, once the names have been looked up.
 #[derive(Clone, Copy, Debug)]
@@ -20,6 +19,15 @@ pub(super) struct Candidate<'a> {
     pub(super) is_told: bool,
 }
 
+/// A gate that a request cannot just pass.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bar {
+    pub(super) gate: u32,
+    pub(super) class: Class,
+    /// It has no room for the request; otherwise others wait there.
+    pub(super) lacks_room: bool,
+}
+
 impl FairQueue {
     /// A request that is held already.
     pub(super) fn candidate(&self, waiter: u32, tenant: u32) -> Candidate<'_> {
@@ -27,50 +35,47 @@ impl FairQueue {
         Candidate { wants, tenant: Some(tenant), weight: self.tenants[tenant].weight, is_told: false }
     }
 
-    /// The gate at which a request has to wait: of those that are contended or have no room for it, the one
-    /// where it would wait longest. The first one that it could wait at if there are none.
+    /// The gate at which a request has to wait, of those that are contended or have no room for it. The first one that it
+    /// could wait at if there are none.
     pub(super) fn longest_wait(&self, candidate: &Candidate<'_>, now: Timestamp) -> u32 {
         let wants = candidate.wants.as_slice();
-        let barred = wants.iter().filter(|want| self.is_barred(candidate, want, now));
-        if let Some(longest) = self.longest_of(candidate, barred, now) {
-            return longest;
+        if let [only] = wants {
+            return only.gate;
         }
-        let can_wait = |want: &&Want| self.is_held(self.gates[want.gate].class);
-        wants.iter().find(can_wait).or(wants.first()).map_or(NONE, |want| want.gate)
+        let bars = wants.iter().filter_map(|want| self.bar(candidate, want, now));
+        self.first_to_wait_at(candidate, bars, now).unwrap_or_else(|| {
+            let can_wait = |want: &&Want| self.is_held(self.gates[want.gate].class);
+            wants.iter().find(can_wait).or(wants.first()).map_or(NONE, |want| want.gate)
+        })
     }
 
-    fn is_barred(&self, candidate: &Candidate<'_>, want: &Want, now: Timestamp) -> bool {
+    /// How a gate bars a request, if it does.
+    fn bar(&self, candidate: &Candidate<'_>, want: &Want, now: Timestamp) -> Option<Bar> {
         let gate = &self.gates[want.gate];
-        let lacks_room = || gate.mirror.opening(want.cost, now) != Opening::Open;
-        gate.is_contended() || (self.binds(candidate, want) && lacks_room())
+        let lacks_room = self.binds(candidate, want) && gate.mirror.opening(want.cost, now) != Opening::Open;
+        let bar = Bar { gate: want.gate, class: gate.class, lacks_room };
+        (lacks_room || gate.is_contended()).then_some(bar)
     }
 
-    /// Of these gates the one where a request waits next: one that counts requests before any that counts tokens, and
-    /// among its like the one with the longest wait.
-    pub(super) fn longest_of<'a>(
+    /// The gate at which a request waits first, of those that bar it: where requests are counted before where tokens
+    /// are, though for want of room rather than for those who wait there; and among its like where it waits longest.
+    pub(super) fn first_to_wait_at(
         &self,
         candidate: &Candidate<'_>,
-        gates: impl Iterator<Item = &'a Want>,
+        bars: impl Iterator<Item = Bar> + Clone,
         now: Timestamp,
     ) -> Option<u32> {
-        let mut longest: Option<(u32, Option<Duration>)> = None;
-        for gate in gates.map(|want| want.gate) {
-            let Some((other, known)) = longest else {
-                longest = Some((gate, None));
-                continue;
-            };
-            longest = match self.gates[gate].class.cmp(&self.gates[other].class) {
-                Ordering::Less => Some((gate, None)),
-                Ordering::Greater => longest,
-                Ordering::Equal => {
-                    // An only one needs no estimate.
-                    let known = known.unwrap_or_else(|| self.wait_at(candidate, other, now));
-                    let wait = self.wait_at(candidate, gate, now);
-                    Some(if wait > known { (gate, Some(wait)) } else { (other, Some(known)) })
-                }
-            };
+        let lacking = bars.clone().filter(|bar| bar.lacks_room).map(|bar| bar.class).min();
+        let class = lacking.or_else(|| bars.clone().map(|bar| bar.class).min())?;
+        let mut bars = bars.filter(|bar| bar.class == class);
+        let mut longest = (bars.next()?.gate, None);
+        for bar in bars {
+            // An only one needs no estimate.
+            let known = longest.1.unwrap_or_else(|| self.wait_at(candidate, longest.0, now));
+            let wait = self.wait_at(candidate, bar.gate, now);
+            longest = if wait > known { (bar.gate, Some(wait)) } else { (longest.0, Some(known)) };
         }
-        longest.map(|(gate, _)| gate)
+        Some(longest.0)
     }
 
     /// How long a request that waits at `here` would wait, by itself, at gates of the other class, which it comes to only
@@ -79,8 +84,8 @@ impl FairQueue {
         let class = self.gates[here].class;
         let is_other = |want: &&Want| self.gates[want.gate].class != class;
         let others = candidate.wants.as_slice().iter().filter(is_other);
-        let barred = others.filter(|want| self.is_barred(candidate, want, now));
-        barred.map(|want| self.wait_at(candidate, want.gate, now)).max().unwrap_or_default()
+        let bars = others.filter_map(|want| self.bar(candidate, want, now));
+        bars.map(|bar| self.wait_at(candidate, bar.gate, now)).max().unwrap_or_default()
     }
 
     /// How long a request would wait at a gate, behind what its tenant has there.

@@ -1,6 +1,7 @@
 //! What to do next: who has run out of time, and whose turn it is.
 
 use super::FairQueue;
+use super::choice::Bar;
 use super::forget::MEMORY;
 use crate::gate::Turn;
 use crate::lane::Lane;
@@ -106,18 +107,17 @@ impl FairQueue {
     /// It cannot go round in circles: a turn that it has had is remembered until an attempt of its is
     /// refused, and a gate without room gives it no turn until its bucket has changed.
     fn detour(&self, waiter: u32, here: u32, now: Timestamp) -> Option<u32> {
-        let mut bars = self.waiters[waiter].wants.as_slice().iter().filter(|want| {
+        let wants = self.waiters[waiter].wants.as_slice();
+        let bars = wants.iter().filter(|want| want.gate != here && !want.kept).filter_map(|want| {
             let gate = &self.gates[want.gate];
-            want.gate != here
-                && !want.kept
-                && self.is_held(gate.class)
-                && ((gate.waiting > 0 && !want.passed)
-                    || gate.mirror.opening(want.cost, now) != Opening::Open)
+            let lacks_room = gate.mirror.opening(want.cost, now) != Opening::Open;
+            let is_bar = (lacks_room || (gate.waiting > 0 && !want.passed)) && self.is_held(gate.class);
+            is_bar.then_some(Bar { gate: want.gate, class: gate.class, lacks_room })
         });
         // Mostly there are none, and nothing more need be looked at.
-        let first = bars.next()?;
+        bars.clone().next()?;
         let tenant = self.lanes[self.waiters[waiter].lane].tenant;
-        self.longest_of(&self.candidate(waiter, tenant), std::iter::once(first).chain(bars), now)
+        self.first_to_wait_at(&self.candidate(waiter, tenant), bars, now)
     }
 
     /// Moves a waiter into its tenant's lane at another gate. What is returned is its answer, if it cannot be held there.

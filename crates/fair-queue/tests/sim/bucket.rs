@@ -15,13 +15,15 @@ pub(crate) struct Bucket {
     pub(crate) period: u64,
     content: i128,
     at: u64,
+    /// What flowed over because it was full, in the same parts of units.
+    spilt: i128,
 }
 
 impl Bucket {
     /// Starts full.
     pub(crate) fn new(refill: u64, period: u64, capacity: u64) -> Self {
         let content = i128::from(capacity) * i128::from(period);
-        Self { capacity, refill, period, content, at: 0 }
+        Self { capacity, refill, period, content, at: 0, spilt: 0 }
     }
 
     pub(crate) fn per_second(refill: u64) -> Self {
@@ -30,7 +32,9 @@ impl Bucket {
 
     fn flow(&mut self, now: u64) {
         let gained = i128::from(self.refill) * i128::from(now.saturating_sub(self.at));
-        self.content = (self.content + gained).min(i128::from(self.capacity) * i128::from(self.period));
+        let full = i128::from(self.capacity) * i128::from(self.period);
+        self.spilt += (self.content + gained - full).max(0);
+        self.content = (self.content + gained).min(full);
         self.at = self.at.max(now);
     }
 
@@ -44,6 +48,12 @@ impl Bucket {
         self.flow(now);
         self.content += i128::from(amount) * i128::from(self.period);
         self.flow(now);
+    }
+
+    /// Units that have flowed over so far.
+    pub(crate) fn spilt(&mut self, now: u64) -> u64 {
+        self.flow(now);
+        u64::try_from(self.spilt / i128::from(self.period)).unwrap()
     }
 
     pub(crate) fn level(&mut self, gate: GateKey, now: u64) -> GateLevel {

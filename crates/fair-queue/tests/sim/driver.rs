@@ -90,6 +90,8 @@ pub(crate) struct Outcome {
     /// Of the admitted, those that had been held.
     pub(crate) waited: u64,
     pub(crate) waits: Vec<u64>,
+    /// Of each admission: when it asked, when it was admitted, and its cost.
+    pub(crate) served: Vec<(u64, u64, u64)>,
     /// Estimate and wait, in nanoseconds.
     pub(crate) estimates: Vec<(u64, u64)>,
     pub(crate) expired: u64,
@@ -347,7 +349,9 @@ impl<S: Scheduler> Sim<S> {
         self.admissions += 1;
         let outcome = &mut self.outcomes[source];
         outcome.admitted += 1;
-        outcome.units += demands.last().map_or(1, |demand| demand.cost);
+        let cost = demands.last().map_or(1, |demand| demand.cost);
+        outcome.units += cost;
+        outcome.served.push((held.map_or(self.now, |(arrived, _)| arrived), self.now, cost));
         let since = outcome.last_admission.max(self.counted_from);
         outcome.longest_gap = outcome.longest_gap.max(self.now - since);
         outcome.last_admission = self.now;

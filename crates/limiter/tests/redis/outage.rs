@@ -46,6 +46,31 @@ async fn a_server_that_never_speaks_is_waited_for_no_longer_than_a_call_may_take
     assert!(back.elapsed() < Duration::from_secs(1), "{:?}", back.elapsed());
 }
 
+/// What a store sends into a black hole is lost, so one that is patient with its calls must not be as patient with that.
+#[tokio::test]
+async fn a_store_with_a_long_timeout_is_back_as_soon() {
+    let server = Server::start().await;
+    let proxy = ChaosProxy::start(server.addr()).await;
+    proxy.set(Fault::BlackHole);
+    let mut settings = settings(&proxy.url(), Mode::Standalone);
+    settings.timeout = Duration::from_secs(5);
+    let store = RedisStore::new(settings).unwrap();
+    let taking = tokio::spawn({
+        let store = store.clone();
+        async move { store.take(&[charge(1, slow(10), 1)]).await }
+    });
+    for attempts in 1..=3 {
+        let made = || async { (proxy.connections_made() >= attempts).then_some(()) };
+        wait::until("an attempt to connect", made).await;
+    }
+    assert!(proxy.connections() <= 3, "{} attempts at once", proxy.connections());
+    proxy.pass();
+    let back = Instant::now();
+    up(&store, true).await;
+    assert!(back.elapsed() < Duration::from_secs(1), "{:?}", back.elapsed());
+    assert!(taking.await.unwrap().unwrap().is_granted(), "there was time enough left");
+}
+
 #[tokio::test]
 async fn an_outage_is_answered_at_once_and_ends_by_itself() {
     let server = Server::start().await;

@@ -12,6 +12,7 @@ use redis::{
     AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo,
     RedisError, TlsCertificates,
 };
+use tokio::time::{Instant, sleep_until};
 
 use super::sentinel::Sentinels;
 use crate::redis::settings::{Address, RedisSettings, SettingsError, Tls};
@@ -19,6 +20,11 @@ use crate::redis::settings::{Address, RedisSettings, SettingsError, Tls};
 /// Making a connection takes several round trips, and a TLS handshake perhaps: it may take this long even if one call
 /// may not.
 const LEAST_DIAL_TIME: Duration = Duration::from_millis(250);
+
+/// Whatever is lost on its way to a server that is out of reach is lost for good, so an attempt that may take longer than
+/// this is not waited for alone: others begin beside it, and the first that succeeds is it. A store that is patient with
+/// its calls is then as soon back as any.
+pub(in crate::redis) const SHORT_ATTEMPT: Duration = Duration::from_millis(400);
 
 /// Requests that wait for the connection's task to write them. Larger than the client's default, so that a burst
 /// does not wake its callers one by one.
@@ -134,6 +140,42 @@ impl Dialer {
     /// How long a check-out may take.
     pub(in crate::redis) fn dial_time(&self) -> Duration {
         self.manners.dial_time
+    }
+
+    /// Makes a connection, and returns it. Never waits longer than a dial may take.
+    pub(in crate::redis) async fn dial(&mut self) -> Result<CheckedOut, RedisError> {
+        if self.manners.dial_time <= SHORT_ATTEMPT {
+            return self.check_out().await;
+        }
+        let mut short = self.with_short_attempts()?;
+        let found = tokio::select! {
+            outcome = self.check_out() => return outcome,
+            found = short.until_made() => found,
+        };
+        (self.pool, self.made) = (short.pool, short.made);
+        Ok(found)
+    }
+
+    fn with_short_attempts(&self) -> Result<Self, RedisError> {
+        let manners = Arc::new(Manners { dial_time: SHORT_ATTEMPT, ..(*self.manners).clone() });
+        let target = match &self.target {
+            Target::Fixed(address) => Target::Fixed(address.clone()),
+            Target::Named(sentinels) => Target::Named(sentinels.with_manners(&manners)?),
+        };
+        Ok(Self::new(manners, target))
+    }
+
+    /// Tries again and again, at a steady pace; the first time after as long as one attempt takes.
+    async fn until_made(&mut self) -> CheckedOut {
+        let mut next = Instant::now() + self.manners.dial_time;
+        loop {
+            sleep_until(next).await;
+            next = Instant::now() + self.manners.dial_time;
+            if let Ok(found) = self.check_out().await {
+                return found;
+            }
+            self.discard();
+        }
     }
 
     /// Has the pool check its connection, or make one, and returns it. Never waits longer than a dial may take.

@@ -28,6 +28,7 @@ pub(in crate::redis) struct Sentinels {
 /// One Sentinel.
 #[derive(Debug)]
 struct Sentinel {
+    address: Address,
     /// Without a login, as most Sentinels are.
     open: Pool,
     /// With that of the servers, for those that ask for one.
@@ -42,13 +43,19 @@ impl Sentinels {
     ) -> Result<Self, RedisError> {
         let (anonymous, known) = (manners.anonymous(), manners.without_database());
         let made = Arc::new(AtomicU64::new(0));
-        let sentinel = |address| {
+        let sentinel = |address: &Address| {
             let (open, closed) = (anonymous.pool(address, &made)?, known.pool(address, &made)?);
-            Ok(Arc::new(Sentinel { open, closed }))
+            Ok(Arc::new(Sentinel { address: address.clone(), open, closed }))
         };
         let asked = sentinels.iter().map(sentinel).collect::<Result<_, RedisError>>()?;
         // The other half is for the connection to what they name.
         Ok(Self { master: master.into(), asked, patience: manners.dial_time / 2 })
+    }
+
+    /// The same Sentinels, asked in other manners over connections of their own.
+    pub(in crate::redis) fn with_manners(&self, manners: &Manners) -> Result<Self, RedisError> {
+        let addresses: Vec<_> = self.asked.iter().map(|sentinel| sentinel.address.clone()).collect();
+        Self::new(&addresses, &self.master, manners)
     }
 
     /// Where the master is.

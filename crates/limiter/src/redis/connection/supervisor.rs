@@ -7,7 +7,7 @@ use std::time::Duration;
 use redis::Value;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use super::dial::Dialer;
+use super::dial::{Dialer, SHORT_ATTEMPT};
 use super::node::{Link, Node, Repair, State};
 use crate::Quota;
 use crate::redis::core::Core;
@@ -73,7 +73,7 @@ impl Supervisor {
     }
 
     async fn dial(&mut self) -> Outcome {
-        let found = match self.dialer.check_out().await {
+        let found = match self.dialer.dial().await {
             Ok(found) => found,
             Err(error) => {
                 self.down(&Failure::of_connection(error));
@@ -81,7 +81,7 @@ impl Supervisor {
             }
         };
         let link = self.node.connect(found.connection, found.address.to_string());
-        self.probe(&link).await
+        self.probe(&link, self.dialer.dial_time()).await
     }
 
     /// Waits until something is wrong.
@@ -120,10 +120,10 @@ impl Supervisor {
         };
         if found.is_new {
             let link = self.node.connect(found.connection, found.address.to_string());
-            return self.probe(&link).await;
+            return self.probe(&link, self.dialer.dial_time()).await;
         }
         let Ok(link) = self.node.link() else { return Outcome::Lost };
-        match self.write(&link).await {
+        match self.write(&link, Instant::now() + self.dialer.dial_time()).await {
             Ok(()) => Outcome::Serves,
             Err(failure) => self.doubt(&failure),
         }
@@ -157,14 +157,15 @@ impl Supervisor {
             return Outcome::Lost;
         }
         match self.node.link() {
-            Ok(link) => self.probe(&link).await,
+            // Something was wrong with this connection: a new one is better than a long wait.
+            Ok(link) => self.probe(&link, self.dialer.dial_time().min(SHORT_ATTEMPT)).await,
             Err(_) => Outcome::Lost,
         }
     }
 
     /// Sees whether a decision would be made, and says so.
-    async fn probe(&mut self, link: &Link) -> Outcome {
-        match self.try_out(link).await {
+    async fn probe(&mut self, link: &Link, within: Duration) -> Outcome {
+        match self.try_out(link, Instant::now() + within).await {
             Ok(()) => {
                 self.say_up();
                 self.node.set_up();
@@ -182,8 +183,7 @@ impl Supervisor {
         }
     }
 
-    async fn try_out(&self, link: &Link) -> Result<(), Failure> {
-        let deadline = Instant::now() + self.dialer.dial_time();
+    async fn try_out(&self, link: &Link, deadline: Instant) -> Result<(), Failure> {
         // Who may not ask for the role learns it from the first write.
         if let Ok(Value::Array(role)) = self.core.command(link, redis::cmd("ROLE"), deadline).await
             && role.first().is_some_and(|role| *role != Value::BulkString(b"master".to_vec()))
@@ -198,11 +198,10 @@ impl Supervisor {
             Err(Failure::Elsewhere(_)) => {}
             Err(failure) => return Err(failure),
         }
-        self.write(link).await
+        self.write(link, deadline).await
     }
 
-    async fn write(&self, link: &Link) -> Result<(), Failure> {
-        let deadline = Instant::now() + self.dialer.dial_time();
+    async fn write(&self, link: &Link, deadline: Instant) -> Result<(), Failure> {
         let mut write = redis::cmd("SET");
         let key = self.core.keys.probe(self.node.probe_number());
         write.arg(key.as_slice()).arg(1).arg("PX").arg(PROBE_LIFE);

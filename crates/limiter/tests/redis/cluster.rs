@@ -1,5 +1,6 @@
 //! A cluster: buckets of one decision in several slots.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use fairlane_limiter::conformance::{self, Harness};
@@ -131,6 +132,50 @@ async fn slots_move_without_a_call_lost_or_charged_twice() {
     moving.finish().await;
     settling.await.unwrap().unwrap();
     assert_eq!(left(&store, 7, quota).await, 1_000_000 - granted - 1);
+}
+
+/// Somebody has begun to move a slot, and gone home.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_needs_two_keys_of_a_slot_that_stays_half_way_is_given_up_in_time() {
+    let cluster = Cluster::start().await;
+    let mut settings = settings(&cluster.url(), Mode::Cluster);
+    settings.timeout = Duration::from_millis(200);
+    settings.settle_within = Duration::from_millis(500);
+    let prefix = settings.key_prefix.clone();
+    let store = RedisStore::new(settings).unwrap();
+    up(&store, true).await;
+    let mut slots = HashMap::new();
+    let mut digests = 0..10_000;
+    let (slot, one, other) = loop {
+        let digest = digests.next().expect("two keys in a slot");
+        let slot = cluster.slot(&format!("{prefix}:v1:0:{digest:032x}")).await;
+        if let Some(other) = slots.insert(slot, digest) {
+            break (slot, digest, other);
+        }
+    };
+    let quota = slow(100);
+    let both = [charge(one, quota, 1), charge(other, quota, 1)];
+    assert!(store.take(&both[..1]).await.unwrap().is_granted());
+    let moving = cluster.begin_move(slot, (cluster.owner(slot).await + 1) % 3).await;
+    // A bucket that is new is made where the slot goes to, so that now there is one on either side.
+    for charges in [&both[..1], &both[1..]] {
+        assert!(store.take(charges).await.unwrap().is_granted(), "one key is found wherever it is");
+    }
+    let begin = Instant::now();
+    let error = store.take(&both).await.unwrap_err();
+    assert!(matches!(error, StoreError::Unavailable(_) | StoreError::Timeout), "{error:?}");
+    assert!(begin.elapsed() < Duration::from_millis(600), "{:?}", begin.elapsed());
+    let begin = Instant::now();
+    store.settle(&[Settlement::new(key(0, one), quota, 1)]).await.unwrap_err();
+    assert!(begin.elapsed() < Duration::from_secs(1), "{:?}", begin.elapsed());
+    assert!(store.is_up(), "nothing is wrong with the servers");
+
+    while moving.step().await > 0 {}
+    moving.finish().await;
+    for (digest, expected) in [(one, 98), (other, 99)] {
+        assert_eq!(left(&store, digest, quota).await, expected, "only what was granted is charged");
+    }
+    assert!(store.take(&both).await.unwrap().is_granted());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -64,7 +64,6 @@ fn admission() -> Result<AdmissionLayer<impl Fn(&mut Request) -> Ask + Clone>, A
     let limiter = Arc::new(Limiter::new(store, Arc::clone(&telemetry)));
     let queue = QueueSettings {
         limits: Limits::default(),
-        max_wait: Duration::from_secs(5),
         smallest_total: Duration::from_secs(60),
         tenant_dimension: "user",
         max_body_bytes: 1 << 20,

@@ -1,5 +1,11 @@
 //! What a limit is counted per, and how each is called outside.
 
+use fairlane_fair_queue::Class;
+use fairlane_limiter::BucketKey;
+
+/// Set in the limiter's number of a dimension whose buckets count tokens.
+const TOKENS: u8 = 0x40;
+
 /// What a limit is counted per, in the order in which a request meets them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Dimension {
@@ -52,21 +58,49 @@ impl Dimension {
         }
     }
 
-    /// The limiter's number for it.
+    /// The limiter's number for its buckets of a class.
+    ///
+    /// Those that count tokens are a dimension of their own to the limiter: no identity's tokens share a bucket with
+    /// anybody's requests, not even the overflow bucket of a full store.
     #[must_use]
-    pub const fn in_limiter(self) -> fairlane_limiter::Dimension {
-        fairlane_limiter::Dimension::new(self as u8)
+    pub const fn in_limiter(self, class: Class) -> fairlane_limiter::Dimension {
+        let tokens = match class {
+            Class::Requests => 0,
+            Class::Tokens => TOKENS,
+        };
+        fairlane_limiter::Dimension::new(self as u8 | tokens)
     }
 
-    /// The dimension of a bucket.
+    /// The dimension of a bucket, whatever it counts.
     #[must_use]
-    pub fn of(bucket: &fairlane_limiter::BucketKey) -> Option<Self> {
-        Self::ALL.get(usize::from(bucket.dimension().number())).copied()
+    pub fn of(bucket: &BucketKey) -> Option<Self> {
+        Self::ALL.get(usize::from(bucket.dimension().number() & !TOKENS)).copied()
     }
 
     /// Its place in [`Dimension::ALL`].
     #[must_use]
     pub const fn index(self) -> usize {
         self as usize
+    }
+}
+
+/// What a bucket counts.
+#[must_use]
+pub const fn class_of(bucket: &BucketKey) -> Class {
+    if bucket.dimension().number() & TOKENS == 0 { Class::Requests } else { Class::Tokens }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bucket_tells_its_dimension_and_what_it_counts() {
+        for dimension in Dimension::ALL {
+            for class in Class::ALL {
+                let key = BucketKey::new(dimension.in_limiter(class), 7);
+                assert_eq!((Dimension::of(&key), class_of(&key)), (Some(dimension), class));
+            }
+        }
     }
 }

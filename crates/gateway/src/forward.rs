@@ -5,26 +5,30 @@ use std::{
     convert::Infallible,
     future::Future,
     net::IpAddr,
+    num::NonZeroU32,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
 };
 
 use bytes::Bytes;
+use fairlane_fair_queue::Class;
 use fairlane_limiter::Balances;
-use http::{HeaderValue, Request, Response, uri::PathAndQuery};
+use http::{HeaderValue, Request, Response, header::ACCEPT_ENCODING, uri::PathAndQuery};
+use http_body_util::BodyExt as _;
 use tokio::time::Instant;
 use tower::Service;
 
 use crate::{
     admission::{Ask, Classify, Permit},
-    answer::{Dialect, Fault, QuotaStatus},
+    answer::{Dialect, Fault, Quotas},
     body::Body,
     detach::detach,
     dimension::Dimension,
     limits::Charges,
-    proxy::{ForwardError, Outbound, Proxy},
-    request::Reading,
+    proxy::{ForwardError, Forwarded, Outbound, Payload, Proxy},
+    request::{Api, Reading, StreamUsage},
+    usage::{Ended, Ending, Outcome, Watch},
 };
 
 /// What has been understood of a request on its way to admission, its body among it. Boxed wherever it goes: it is large,
@@ -35,6 +39,7 @@ pub(crate) struct Understood {
     pub(crate) ask: Option<Box<Ask>>,
     pub(crate) body: Bytes,
     pub(crate) reading: Reading,
+    pub(crate) api: Api,
     pub(crate) peer: IpAddr,
     pub(crate) arrived: Instant,
     pub(crate) id: HeaderValue,
@@ -65,11 +70,17 @@ struct Backends {
     proxy: Arc<Proxy>,
     /// By name; where a caller is told of a backend's limit.
     charges: HashMap<Arc<str>, Charges>,
+    /// How much output is taken for a token, where a backend does not tell.
+    bytes_per_token: NonZeroU32,
 }
 
 impl Forward {
-    pub(crate) fn new(proxy: Arc<Proxy>, charges: HashMap<Arc<str>, Charges>) -> Self {
-        Self(Arc::new(Backends { proxy, charges }))
+    pub(crate) fn new(
+        proxy: Arc<Proxy>,
+        charges: HashMap<Arc<str>, Charges>,
+        bytes_per_token: NonZeroU32,
+    ) -> Self {
+        Self(Arc::new(Backends { proxy, charges, bytes_per_token }))
     }
 }
 
@@ -102,41 +113,74 @@ async fn forward(
     request: Request<Box<Understood>>,
 ) -> Result<Response<Body>, Fault> {
     let (parts, understood) = request.into_parts();
-    let uri = parts.uri.into_parts();
+    let Understood { body: bytes, reading, api, peer, arrived, id, dialect, ask: _ } = *understood;
+    let (uri, mut headers) = (parts.uri.into_parts(), parts.headers);
+    let (mut body, mut hide_usage) = (None, false);
+    let tokens = permit.reservation().map(|reservation| reservation.total);
+    if tokens.is_some() {
+        // What is compressed hides its usage, and official clients ask for compression.
+        headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        if let Some(StreamUsage::Hidden(splice)) = reading.tokens.as_ref().map(|tokens| &tokens.usage) {
+            body = Some(Payload::from(splice.apply(&bytes)));
+            hide_usage = true;
+        }
+    }
     let outbound = Outbound {
         method: parts.method,
         path_and_query: uri.path_and_query.unwrap_or_else(|| PathAndQuery::from_static("/")),
         authority: uri.authority,
-        headers: parts.headers,
-        body: understood.body,
-        model: understood.reading.model.as_deref(),
-        stream: understood.reading.stream,
-        dialect: understood.dialect,
-        arrived: understood.arrived,
-        request_id: Some(understood.id),
-        peer: Some(understood.peer),
-        tokens: 0,
+        headers,
+        body: body.unwrap_or_else(|| bytes.into()),
+        model: reading.model.as_deref(),
+        stream: reading.stream,
+        dialect,
+        arrived,
+        request_id: Some(id),
+        peer: Some(peer),
+        tokens: tokens.unwrap_or_default(),
     };
     // The permit learns at once that a backend is reached, also if the caller leaves in the middle.
     match backends.proxy.forward_noting(outbound, permit.reached()).await {
-        Ok(forwarded) => {
-            if let Some(granted) = &forwarded.granted {
-                permit.met(backends.quota(&forwarded.backend, granted.balances()), None);
+        Ok(Forwarded { response, backend, granted }) => {
+            if let Some(granted) = &granted {
+                permit.met(backends.quotas(&backend, granted.balances()), None);
             }
-            Ok(forwarded.response)
+            if tokens.is_none() {
+                return Ok(response);
+            }
+            let watch = Watch { api, bytes_per_token: backends.bytes_per_token, hide_usage };
+            Ok(settled_at_its_end(response, watch, permit))
         }
         Err(error) => {
             if let ForwardError::AllExhausted { backend, denied, retry_after } = &error {
-                permit.met(backends.quota(backend, denied.balances()), Some(*retry_after));
+                permit.met(backends.quotas(backend, denied.balances()), Some(*retry_after));
+            }
+            if permit.reached().get() {
+                permit.settle(Ending::Unanswered);
             }
             Err(fault(&error))
         }
     }
 }
 
+/// Watches an answer for what it used of its caller's budgets.
+fn settled_at_its_end(response: Response<Body>, watch: Watch, permit: Permit) -> Response<Body> {
+    let (mut head, body) = response.into_parts();
+    let status = head.status;
+    if !status.is_success() {
+        // Nothing that its body says could make it cost something.
+        let outcome = Outcome { usage: None, observed_output: 0, ended: Ended::Complete };
+        permit.settle(Ending::Answered { status, outcome });
+        return Response::from_parts(head, body);
+    }
+    let settle = move |outcome| permit.settle(Ending::Answered { status, outcome });
+    let body = watch.body(&mut head.headers, body, settle);
+    Response::from_parts(head, body.boxed_unsync())
+}
+
 impl Backends {
-    fn quota(&self, backend: &str, balances: &Balances) -> Option<QuotaStatus> {
-        self.charges.get(backend)?.tightest(balances)
+    fn quotas(&self, backend: &str, balances: &Balances) -> Quotas {
+        self.charges.get(backend).map(|charges| charges.tightest(balances)).unwrap_or_default()
     }
 }
 
@@ -148,7 +192,9 @@ fn fault(error: &ForwardError) -> Fault {
         }
         ForwardError::Unavailable { .. } => Fault::BackendUnavailable,
         ForwardError::Timeout { .. } => Fault::BackendTimeout,
-        ForwardError::ExceedsLimit => Fault::ExceedsLimit { limit_type: Dimension::Backend },
+        ForwardError::ExceedsLimit => {
+            Fault::ExceedsLimit { limit_type: Dimension::Backend, class: Class::Requests }
+        }
         ForwardError::StoreUnavailable(_) => Fault::StoreUnavailable,
     }
 }

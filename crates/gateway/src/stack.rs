@@ -33,15 +33,15 @@ use tower::{Layer as _, Service as _};
 
 use crate::{
     admission::{AdmissionLayer, AdmissionService, Ask, Passed, Passing, Refused},
-    answer::{Dialect, Fault, QuotaStatus},
+    answer::{Dialect, Fault, QuotaStatus, Quotas},
     assemble::Parts,
     body::{Body, BoxError, full},
     edge::{self, BodyError, Connection, Pace},
     finish::Finished,
     forward::{Forward, FromUnderstood, Understood},
-    limits::Charges,
+    limits::{Buckets, Charges},
     models,
-    request::{self, Kind, Reading},
+    request::{self, Api, Counting, Kind, Reading, Reservation, TokenAsk},
     trace,
 };
 
@@ -63,7 +63,12 @@ impl Stack {
     #[must_use]
     pub fn new(parts: Parts) -> Self {
         let layer = AdmissionLayer::new(Arc::clone(&parts.admission), FromUnderstood);
-        let admission = layer.layer(Forward::new(Arc::clone(&parts.proxy), parts.backend_charges.clone()));
+        let forward = Forward::new(
+            Arc::clone(&parts.proxy),
+            parts.backend_charges.clone(),
+            parts.tokens.settings.bytes_per_token,
+        );
+        let admission = layer.layer(forward);
         Self(Arc::new(Shared { parts, admission }))
     }
 
@@ -120,12 +125,13 @@ struct Exchange {
 struct Entered {
     passed: Passed,
     kind: Kind,
+    api: Api,
     identity: Option<Arc<Identity>>,
 }
 
 /// A refusal on the way to admission, with what the limits on the wire said.
 fn early(quota: Option<QuotaStatus>) -> impl Fn(Fault) -> Box<Refused> {
-    move |fault| Box::new(Refused { fault, quota })
+    move |fault| Box::new(Refused { fault, quotas: quota.into() })
 }
 
 impl Shared {
@@ -168,7 +174,7 @@ impl Shared {
         if route.kind != Kind::Models {
             request::refuse_encoded(request.headers()).map_err(&refused)?;
         }
-        Ok(Entered { passed, kind: route.kind, identity })
+        Ok(Entered { passed, kind: route.kind, api: route.api, identity })
     }
 
     /// The same where the limits on the wire are in a store that has to be waited for.
@@ -264,8 +270,20 @@ impl Shared {
         // A drip that always makes progress must still come to an end.
         let pace = Pace { progress: bounds.progress, until: Some(exchange.arrived + bounds.total) };
         let body = edge::read_body(body, bounds.max_bytes, pace).await.map_err(unread)?;
-        let reading = request::read(entered.kind, headers, &body, None).await?;
+        let reading = request::read(entered.kind, headers, &body, self.counting(entered)).await?;
         Ok((body, reading))
+    }
+
+    /// How the tokens of a request are to be read; not at all where none may be charged.
+    fn counting(&self, entered: &Entered) -> Option<Counting> {
+        let Self { parts: Parts { limits, tokens, .. }, .. } = self;
+        if !limits.count_tokens() || entered.passed.bypass {
+            return None;
+        }
+        let plan = entered.identity.as_deref().and_then(|identity| limits.plan(identity));
+        limits
+            .may_count_tokens(plan.map(Arc::as_ref))
+            .then_some(Counting { api: entered.api, estimator: tokens.estimator })
     }
 
     /// What is asked of admission and of a backend, if the key may ask it and somebody serves it.
@@ -276,12 +294,13 @@ impl Shared {
         exchange: &Exchange,
         entered: Entered,
     ) -> Result<Box<Understood>, Box<Refused>> {
-        let Entered { passed, identity, .. } = entered;
+        let Entered { passed, identity, api, .. } = entered;
         self.may_use(identity.as_deref(), reading.model.as_deref()).map_err(early(passed.quota))?;
         Ok(Box::new(Understood {
             ask: Some(Box::new(self.ask(identity.as_deref(), passed, &reading, &body, exchange))),
             body,
             reading,
+            api,
             peer: exchange.peer,
             arrived: exchange.arrived,
             id: exchange.id.clone(),
@@ -324,18 +343,20 @@ impl Shared {
     ) -> Ask {
         let limits = &self.parts.limits;
         let plan = identity.and_then(|identity| limits.plan(identity));
-        let mut charges = Charges::default();
+        let (mut charges, mut tokens) = (Charges::default(), None);
         let bypass = passed.bypass || plan.is_some_and(|plan| plan.bypass);
         if !bypass {
-            if let Some(plan) = plan {
-                charges.extend(&plan.charges);
+            let model = limits.model(reading.model.as_deref());
+            for buckets in plan.map(|plan| &plan.buckets).into_iter().chain(model) {
+                charges.extend(&buckets.requests);
             }
-            if let Some(model) = limits.models.charges(reading.model.as_deref()) {
-                charges.extend(model);
+            if let Some(asked) = &reading.tokens {
+                tokens = self.reserve(asked, plan.map(|plan| &plan.buckets), model, &mut charges);
             }
         }
         Ask {
             charges,
+            tokens,
             tenant: plan.map(|plan| plan.tenant),
             arrived: exchange.arrived,
             body_bytes: body.len() as u64,
@@ -344,13 +365,29 @@ impl Shared {
         }
     }
 
+    /// Adds what a request asks for in tokens to its charges: as much in each of its budgets.
+    fn reserve(
+        &self,
+        asked: &TokenAsk,
+        caller: Option<&Buckets>,
+        model: Option<&Buckets>,
+        charges: &mut Charges,
+    ) -> Option<Reservation> {
+        let budgets = || caller.into_iter().chain(model).map(|buckets| &buckets.tokens);
+        // What is only assumed of the output must fit into the smallest of them.
+        let smallest = budgets().filter_map(Charges::smallest_capacity).min()?;
+        let reservation = request::reserve(asked, &self.parts.tokens.settings, Some(smallest));
+        for tokens in budgets() {
+            charges.reserve(tokens, reservation.total);
+        }
+        Some(reservation)
+    }
+
     fn list_models(&self, entered: &Entered) -> Response<Body> {
         let allowed =
             |model: &str| entered.identity.as_ref().is_none_or(|identity| identity.allows_model(model));
         let mut response = models::list(&self.parts.models, allowed);
-        if let Some(quota) = entered.passed.quota {
-            quota.write(response.headers_mut(), None);
-        }
+        Quotas::from(entered.passed.quota).write(response.headers_mut(), None);
         response
     }
 }

@@ -20,7 +20,7 @@ use bytes::Bytes;
 use fairlane_fair_queue::{ClassLimits, Limits, Reason, TenantKey, Weight};
 use fairlane_gateway::{
     admission::{Admission, AdmissionLayer, Ask, Limiter, Permit, QueueSettings, Refused, Tenant},
-    answer::{Dialect, Fault},
+    answer::{Dialect, Fault, HoldRefusal},
     body::{Body, full},
     clock::TokioClock,
     dimension::Dimension,
@@ -47,7 +47,6 @@ const INTERVAL: Duration = Duration::from_millis(100);
 fn settings() -> QueueSettings {
     QueueSettings {
         limits: Limits::default(),
-        max_wait: Duration::from_secs(5),
         smallest_total: Duration::from_secs(60),
         tenant_dimension: "user",
         max_body_bytes: 1_000,
@@ -110,7 +109,7 @@ async fn pending<F: Future>(future: std::pin::Pin<&mut F>) -> bool {
 fn reason(refused: &Refused) -> (&'static str, usize) {
     match &refused.fault {
         Fault::RateLimited(limited) => {
-            let queue = limited.fair_queue.expect("refused by the queue");
+            let Some(HoldRefusal::Queue(queue)) = limited.held else { panic!("{limited:?}") };
             (queue.reason, queue.position)
         }
         other => panic!("{other:?}"),
@@ -128,8 +127,8 @@ async fn without_a_queue_a_refusal_is_immediate() {
     let refused = house.admit(house.ask(1)).await.unwrap_err();
     let Fault::RateLimited(limited) = &refused.fault else { panic!("{refused:?}") };
     assert_eq!((limited.limit_type, limited.retry_after), (Dimension::Model, INTERVAL));
-    assert!(limited.fair_queue.is_none());
-    assert_eq!(refused.quota.unwrap().remaining, 0);
+    assert!(limited.held.is_none());
+    assert_eq!(refused.quotas.requests.unwrap().remaining, 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -181,7 +180,7 @@ async fn nobody_without_a_tenant_is_held_or_passes_those_who_are() {
     house.exhaust().await;
     let nobody = || Ask { tenant: None, ..house.ask(1) };
     let refused = house.admit(nobody()).await.unwrap_err();
-    assert!(matches!(&refused.fault, Fault::RateLimited(limited) if limited.fair_queue.is_none()));
+    assert!(matches!(&refused.fault, Fault::RateLimited(limited) if limited.held.is_none()));
 
     let mut waiting = pin!(house.admit(house.ask(1)));
     assert!(pending(waiting.as_mut()).await);
@@ -193,7 +192,9 @@ async fn nobody_without_a_tenant_is_held_or_passes_those_who_are() {
 
 #[tokio::test(start_paused = true)]
 async fn a_wait_ends_at_its_deadline_and_hopeless_ones_never_begin() {
-    let bounded = QueueSettings { max_wait: Duration::from_millis(250), ..settings() };
+    let requests = ClassLimits { max_wait: Duration::from_millis(250), ..ClassLimits::default() };
+    let limits = Limits { requests: Some(requests), ..Limits::default() };
+    let bounded = QueueSettings { limits, ..settings() };
     let house = house(Some(bounded));
     house.exhaust().await;
     // Tenant 2 takes half of what comes, so that the second of tenant 1 is possible and does not make it.

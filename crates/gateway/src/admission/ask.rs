@@ -4,8 +4,9 @@ use fairlane_fair_queue::{TenantKey, Weight};
 use tokio::time::Instant;
 
 use crate::{
-    answer::{Dialect, Fault, QuotaStatus},
+    answer::{Dialect, Fault, QuotaStatus, Quotas},
     limits::Charges,
+    request::Reservation,
 };
 
 /// One request, as admission sees it.
@@ -13,6 +14,8 @@ use crate::{
 pub struct Ask {
     /// What it is charged, all or nothing.
     pub charges: Charges,
+    /// What each of the charges that count tokens reserves, if there are any.
+    pub tokens: Option<Reservation>,
     /// Whom it waits as; without a tenant it is never held.
     pub tenant: Option<Tenant>,
     /// When it arrived: its total timeout runs from here.
@@ -31,6 +34,7 @@ impl Ask {
     pub fn nothing(arrived: Instant) -> Self {
         Self {
             charges: Charges::default(),
+            tokens: None,
             tenant: None,
             arrived,
             body_bytes: 0,
@@ -54,8 +58,8 @@ pub struct Tenant {
 pub struct Refused {
     /// Why.
     pub fault: Fault,
-    /// The tightest bucket, as of the decision.
-    pub quota: Option<QuotaStatus>,
+    /// The tightest buckets, as of the decision.
+    pub quotas: Quotas,
 }
 
 impl Refused {
@@ -63,9 +67,7 @@ impl Refused {
     #[must_use]
     pub fn answer(&self, dialect: Dialect) -> http::Response<crate::body::Body> {
         let mut response = self.fault.answer(dialect);
-        if let Some(quota) = self.quota {
-            quota.write(response.headers_mut(), self.fault.retry_after());
-        }
+        self.quotas.write(response.headers_mut(), self.fault.retry_after());
         response
     }
 }

@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use fairlane_limiter::{Decision, StoreError};
 
-use super::limiter::{Limiter, Undecided};
+use super::{
+    correction::Correction,
+    limiter::{Limiter, Undecided},
+};
 use crate::{
     limits::Charges,
     proxy::{BackendQuota, QuotaFuture},
@@ -60,9 +63,9 @@ impl BackendQuota for BackendCharges {
     // Nobody waits for a backend's bucket, so there is no gate to be told.
     fn give_back(&self, tokens: u64) {
         if self.tokens.is_empty() {
-            self.limiter.give_back(&self.requests, None);
+            self.limiter.settle(Correction::undo(self.requests.clone()), None);
         } else {
-            self.limiter.give_back(&self.charges(tokens), None);
+            self.limiter.settle(Correction::undo(self.charges(tokens)), None);
         }
     }
 }

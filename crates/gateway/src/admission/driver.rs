@@ -3,12 +3,12 @@
 //! The scheduler is a pure state machine; this is the part that has a clock. Every mutation goes through
 //! [`Driver::mutate`]: change, drain all actions, arm the timer, unlock, and only then wake whom the actions concern.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use fairlane_fair_queue::{
     Action, Class, Demand, FairQueue, GateLevel, Limits, Place, Reason, Refusal, Request, Ticket, Timestamp,
 };
-use fairlane_limiter::Balances;
+use fairlane_limiter::{Balances, Charge};
 use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 use tokio::{
@@ -21,28 +21,35 @@ use super::{
     hint::ContentionHint,
     limiter::{gate_of, levels},
 };
-use crate::{clock::TokioClock, limits::Charges, telemetry::Telemetry};
+use crate::{clock::TokioClock, dimension::class_of, limits::Charges, telemetry::Telemetry};
 
 /// What a held request is told.
 #[derive(Debug)]
 pub(super) enum Turn {
     /// Try the limiter again.
-    Attempt,
+    Attempt(Granted),
     /// The wait is over without one.
-    Expired(Refusal),
+    Refused(Refusal),
     /// The gateway is going down.
     ShuttingDown,
+}
+
+/// What led to an attempt.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Granted {
+    /// What the request waited for last.
+    pub(super) class: Class,
+    /// How long it has been deferred.
+    pub(super) deferred: Duration,
 }
 
 /// The gates of a request, each with what it asks there.
 pub(super) type Demands = SmallVec<[Demand; 6]>;
 
 pub(super) fn demands(charges: &Charges) -> Demands {
-    charges
-        .as_slice()
-        .iter()
-        .map(|charge| Demand { gate: gate_of(charge), class: Class::Requests, cost: charge.cost })
-        .collect()
+    let demand =
+        |charge: &Charge| Demand { gate: gate_of(charge), class: class_of(&charge.key), cost: charge.cost };
+    charges.as_slice().iter().map(demand).collect()
 }
 
 /// The scheduler at work.
@@ -95,7 +102,7 @@ pub(super) enum NotHeld {
 #[derive(Debug)]
 pub(super) enum Again {
     /// It waits on.
-    Held,
+    Held(Place),
     /// It is refused now.
     Refused(Refusal),
     /// The scheduler does not know it any more.
@@ -142,7 +149,8 @@ impl Driver {
         charges.as_slice().iter().position(|charge| inner.queue.contended(gate_of(charge)))
     }
 
-    /// Takes a request into its lane if somebody waits for one of its buckets; asking and joining are one step.
+    /// Takes a request into its lane if somebody waits for one of its buckets; asking and joining are one step. `deadline` is
+    /// the end of its own time, however long it may be held.
     pub(super) fn join_contended(
         &self,
         ask: &Ask,
@@ -199,7 +207,7 @@ impl Driver {
             }
             Err(not_held) => {
                 if let NotHeld::Refused(refusal) = &not_held {
-                    self.shared.telemetry.queue.refused(refusal.reason.as_str());
+                    self.shared.refused(refusal);
                 }
                 Err(not_held)
             }
@@ -244,8 +252,8 @@ impl Drop for Driver {
 pub(super) struct Handle(Arc<Shared>);
 
 impl Handle {
-    /// What buckets hold after charges were given back to them, for those who wait for one of them.
-    pub(super) fn returned(&self, charges: &Charges, balances: &Balances) {
+    /// What buckets hold after a settlement, for those who wait for one of them.
+    pub(super) fn moved(&self, charges: &Charges, balances: &Balances) {
         if !self.0.may_be_contended(charges) {
             return;
         }
@@ -278,13 +286,13 @@ impl Handle {
                 } else {
                     inner.waiting.insert(place.ticket, tell);
                 }
-                (Again::Held, Some(turn))
+                (Again::Held(place), Some(turn))
             }
             fairlane_fair_queue::Requeue::Refused(refusal) => (Again::Refused(refusal), None),
             fairlane_fair_queue::Requeue::Unknown => (Again::Gone, None),
         });
         if let Again::Refused(refusal) = &again {
-            self.0.telemetry.queue.refused(refusal.reason.as_str());
+            self.0.refused(refusal);
         }
         (again, turn)
     }
@@ -335,11 +343,14 @@ impl Shared {
         if sooner {
             inner.armed = next;
         }
-        let (held, tenants) = (inner.queue.held(), inner.queue.tenants());
+        let held = Class::ALL.map(|class| inner.queue.held_in(class));
+        let tenants = inner.queue.tenants();
         drop(inner);
         #[expect(clippy::cast_precision_loss, reason = "bounded far below 2^52")]
         {
-            self.telemetry.queue.depth.set(held as f64);
+            let [queued, deferred] = held.map(|held| held as f64);
+            self.telemetry.queue.depth.set(queued);
+            self.telemetry.deferral.held.set(deferred);
             self.telemetry.queue.tenants.set(tenants as f64);
         }
         if sooner {
@@ -353,15 +364,27 @@ impl Shared {
 
     fn act(&self, inner: &mut Inner, action: Action) -> Option<(oneshot::Sender<Turn>, Turn)> {
         match action {
-            Action::Grant { ticket, waited, .. } => {
-                self.telemetry.queue.grants.increment(1);
-                self.telemetry.queue.wait_seconds.record(waited);
-                Some((inner.waiting.remove(&ticket)?, Turn::Attempt))
+            Action::Grant { ticket, class, waited, deferred, .. } => {
+                match class {
+                    Class::Requests => {
+                        self.telemetry.queue.grants.increment(1);
+                        self.telemetry.queue.wait_seconds.record(waited.saturating_sub(deferred));
+                    }
+                    Class::Tokens => self.telemetry.deferral.waited(deferred),
+                }
+                Some((inner.waiting.remove(&ticket)?, Turn::Attempt(Granted { class, deferred })))
             }
             Action::Refuse { ticket, refusal, .. } => {
-                self.telemetry.queue.refused(refusal.reason.as_str());
-                Some((inner.waiting.remove(&ticket)?, Turn::Expired(refusal)))
+                self.refused(&refusal);
+                Some((inner.waiting.remove(&ticket)?, Turn::Refused(refusal)))
             }
+        }
+    }
+
+    fn refused(&self, refusal: &Refusal) {
+        match refusal.class {
+            Class::Requests => self.telemetry.queue.refused(refusal.reason.as_str()),
+            Class::Tokens => self.telemetry.deferral.refused(refusal.reason),
         }
     }
 
@@ -397,11 +420,14 @@ impl Inner {
             // It had to be enqueued to know its place and its wait.
             self.queue.cancel(place.ticket, now);
             return Err(NotHeld::Refused(Refusal {
-                reason: Reason::QueueFull,
+                reason: match place.class {
+                    Class::Requests => Reason::QueueFull,
+                    Class::Tokens => Reason::HoldFull,
+                },
                 class: place.class,
                 position: place.position,
-                waited: std::time::Duration::ZERO,
-                deferred: std::time::Duration::ZERO,
+                waited: Duration::ZERO,
+                deferred: Duration::ZERO,
                 retry_after: place.estimate,
                 gate: place.gate,
             }));

@@ -2,6 +2,7 @@
 
 use std::{fmt, future::Future, net::IpAddr, pin::Pin, sync::Arc};
 
+use fairlane_fair_queue::Class;
 use fairlane_limiter::Decision;
 
 use super::{
@@ -9,7 +10,7 @@ use super::{
     limiter::{Limiter, Undecided, binding},
 };
 use crate::{
-    answer::{Fault, QuotaStatus, RateLimited},
+    answer::{Fault, QuotaStatus, Quotas, RateLimited},
     dimension::Dimension,
     limits::{Charges, EdgeLimits},
 };
@@ -63,7 +64,7 @@ impl Edge {
                 Ok(decision) => passed(&charges, decision),
                 Err(Undecided::Unmetered) => Ok(Passed { bypass: false, quota: None }),
                 Err(Undecided::Refused(_)) => {
-                    Err(Box::new(Refused { fault: Fault::StoreUnavailable, quota: None }))
+                    Err(Box::new(Refused { fault: Fault::StoreUnavailable, quotas: Quotas::default() }))
                 }
             }
         }))
@@ -73,22 +74,31 @@ impl Edge {
 fn passed(charges: &Charges, decision: Decision) -> Result<Passed, Box<Refused>> {
     match decision {
         Decision::Granted(granted) => {
-            Ok(Passed { bypass: false, quota: charges.tightest(granted.balances()) })
+            Ok(Passed { bypass: false, quota: charges.tightest(granted.balances()).requests })
         }
-        Decision::Denied(denied) => Err(Box::new(Refused {
-            quota: charges.tightest(denied.balances()),
-            fault: Fault::RateLimited(RateLimited {
-                limit_type: binding(charges, &denied).unwrap_or(Dimension::Global),
-                retry_after: denied.retry_after(),
-                fair_queue: None,
-            }),
-        })),
+        Decision::Denied(denied) => {
+            let binding = binding(charges.as_slice(), &denied);
+            Err(Box::new(Refused {
+                quotas: charges.tightest(denied.balances()),
+                fault: Fault::RateLimited(RateLimited {
+                    limit_type: limit_type(charges, binding),
+                    class: Class::Requests,
+                    retry_after: denied.retry_after(),
+                    held: None,
+                    deferred: None,
+                }),
+            }))
+        }
         Decision::Impossible(impossible) => {
-            let limit_type = impossible.exceeding().first().and_then(|&at| charges.dimension(at));
-            let limit_type = limit_type.unwrap_or(Dimension::Global);
-            Err(Box::new(Refused { fault: Fault::ExceedsLimit { limit_type }, quota: None }))
+            let limit_type = limit_type(charges, impossible.exceeding().first().copied());
+            let fault = Fault::ExceedsLimit { limit_type, class: Class::Requests };
+            Err(Box::new(Refused { fault, quotas: Quotas::default() }))
         }
     }
+}
+
+fn limit_type(charges: &Charges, binding: Option<usize>) -> Dimension {
+    binding.and_then(|at| charges.dimension(at)).unwrap_or(Dimension::Global)
 }
 
 impl fmt::Debug for Passing {

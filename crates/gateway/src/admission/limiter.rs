@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use fairlane_fair_queue::{GateKey, GateLevel};
+use fairlane_fair_queue::{Class, GateKey, GateLevel};
 use fairlane_limiter::{Balances, BucketKey, Charge, Decision, Denied, MemoryStore, StoreError};
 use smallvec::SmallVec;
 use tokio::time::Instant;
 
-use super::{Outage, RemoteStore, driver::Handle, remote::Remote};
+use super::{Outage, RemoteStore, correction::Correction, driver::Handle, remote::Remote};
 use crate::{
     clock::TokioClock,
-    dimension::Dimension,
+    dimension::{Dimension, class_of},
     limits::{Charges, USUAL_CHARGES},
     telemetry::{StoreMetrics, Telemetry, Verdict},
 };
@@ -179,18 +179,32 @@ impl Limiter {
         }
     }
 
-    /// Undoes charges, at once or as soon as the store can, and tells the gates of those who wait for the buckets.
-    pub(super) fn give_back(&self, charges: &Charges, scheduler: Option<&Handle>) {
+    /// Moves buckets, at once or as soon as the store can, and tells the gates of those who wait for them.
+    pub(super) fn settle(&self, correction: Correction, scheduler: Option<&Handle>) {
         match &self.kept {
             Kept::Memory(store) => {
-                let settlements: SmallVec<[_; USUAL_CHARGES]> = charges.reversed().collect();
+                let settlements: SmallVec<[_; USUAL_CHARGES]> = correction.settlements().collect();
                 let balances = store.settle_now(&settlements);
                 if let Some(scheduler) = scheduler {
-                    scheduler.returned(charges, &balances);
+                    scheduler.moved(correction.charges(), &balances);
                 }
             }
-            Kept::Remote(remote) => remote.settler().give_back(charges.clone(), scheduler.cloned()),
+            Kept::Remote(remote) => remote.settler().settle(correction, scheduler.cloned()),
         }
+    }
+
+    /// A charge that its bucket never holds, which needs no store to be told. It is counted as a decision.
+    pub(super) fn exceeding(&self, charges: &Charges) -> Option<usize> {
+        let at = charges.exceeding()?;
+        if let Some(dimension) = charges.dimension(at) {
+            self.gauges.telemetry.decided(dimension, charges.class(at), Verdict::Impossible);
+        }
+        Some(at)
+    }
+
+    /// What is counted about requests.
+    pub(super) fn telemetry(&self) -> &Telemetry {
+        &self.gauges.telemetry
     }
 }
 
@@ -204,36 +218,39 @@ impl Gauges {
     }
 
     pub(super) fn decided(&self, charges: &[Charge], decision: &Decision) {
-        if let Some((dimension, verdict)) = judged(charges, decision) {
-            self.telemetry.decided(dimension, verdict);
+        let Some((at, verdict)) = judged(charges, decision) else { return };
+        let Some(charge) = charges.get(at) else { return };
+        if let Some(dimension) = Dimension::of(&charge.key) {
+            self.telemetry.decided(dimension, class_of(&charge.key), verdict);
         }
     }
 }
 
-/// The dimension that a decision is counted under, and how it came out.
+/// The charge that a decision is counted under, and how it came out.
 ///
-/// A grant binds nothing: it counts under the last dimension, which is the narrowest that was asked.
-fn judged(charges: &[Charge], decision: &Decision) -> Option<(Dimension, Verdict)> {
-    let (at, verdict) = match decision {
+/// A grant binds nothing: it counts under the last charge, which is the narrowest that was asked.
+fn judged(charges: &[Charge], decision: &Decision) -> Option<(usize, Verdict)> {
+    Some(match decision {
         Decision::Granted(_) => (charges.len().checked_sub(1)?, Verdict::Granted),
-        Decision::Denied(denied) => (longest(denied)?, Verdict::Denied),
+        Decision::Denied(denied) => (binding(charges, denied)?, Verdict::Denied),
         Decision::Impossible(impossible) => (*impossible.exceeding().first()?, Verdict::Impossible),
+    })
+}
+
+/// The charge that binds: the one with the longest wait among the refusing request counts, or, if none of those refuses,
+/// among the refusing token reservations.
+pub(super) fn binding(charges: &[Charge], denied: &Denied) -> Option<usize> {
+    let longest = |class: Class| {
+        let counts = |at: usize| charges.get(at).is_some_and(|charge| class_of(&charge.key) == class);
+        let refusing = denied.refusals().filter(|refusal| counts(refusal.index));
+        refusing.max_by_key(|refusal| refusal.retry_after).map(|refusal| refusal.index)
     };
-    Some((Dimension::of(&charges.get(at)?.key)?, verdict))
-}
-
-fn longest(denied: &Denied) -> Option<usize> {
-    denied.refusals().max_by_key(|refusal| refusal.retry_after).map(|refusal| refusal.index)
-}
-
-/// The dimension with the longest wait among the refusing charges.
-pub(super) fn binding(charges: &Charges, denied: &Denied) -> Option<Dimension> {
-    charges.dimension(longest(denied)?)
+    longest(Class::Requests).or_else(|| longest(Class::Tokens))
 }
 
 /// The gate of a charge's bucket.
 ///
-/// The digest is keyed and separated by dimension, so it names the bucket alone.
+/// The digest is keyed and separated by dimension and by what is counted, so it names the bucket alone.
 pub(crate) fn gate_of(charge: &Charge) -> GateKey {
     GateKey(charge.key.digest())
 }

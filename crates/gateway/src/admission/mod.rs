@@ -4,6 +4,7 @@
 
 mod admitting;
 mod ask;
+mod correction;
 mod dispatch;
 mod driver;
 mod edge;
@@ -20,8 +21,8 @@ mod wait;
 
 use std::{sync::Arc, time::Duration};
 
-use fairlane_fair_queue::Refusal;
-use fairlane_limiter::{Balances, Decision};
+use fairlane_fair_queue::{Reason, Refusal};
+use fairlane_limiter::{Decision, Denied};
 use tokio::time::Instant;
 
 pub(crate) use self::limiter::gate_of;
@@ -30,7 +31,7 @@ use self::{
     driver::{Driver, Joined, NotHeld},
     limiter::{Undecided, levels},
     permit::{Hold, Returns},
-    refusals::{exceeds, fault, queue_refused, refused_now, tightest, tightest_of, turned_away},
+    refusals::{exceeds, fault, hold_refused, not_held, refused_now, tightest, tightest_of, turned_away},
     wait::Held,
 };
 pub use self::{
@@ -44,19 +45,18 @@ pub use self::{
     store::{Outage, RemoteStore, StoreFuture},
 };
 use crate::{
-    answer::{Fault, QuotaStatus},
+    answer::{Fault, Quotas},
     clock::TokioClock,
     limits::Charges,
+    request::Reservation,
     telemetry::Telemetry,
 };
 
 /// How refused requests are held.
 #[derive(Clone, Copy, Debug)]
 pub struct QueueSettings {
-    /// The bounds of the scheduler.
+    /// The bounds of the scheduler, among them whether requests are queued and whether they are deferred.
     pub limits: fairlane_fair_queue::Limits,
-    /// The longest that one request is held.
-    pub max_wait: Duration,
     /// The smallest total timeout of any request class: nothing is held for longer than it may take.
     pub smallest_total: Duration,
     /// The configured tenant dimension, as refusals name it.
@@ -110,7 +110,13 @@ impl Admission {
     /// As far as a decision comes without waiting.
     fn begin(&self, ask: Ask) -> Begun {
         if ask.charges.is_empty() {
-            return Begun::Decided(Ok(self.permit(ask.charges, ask.edge, None)));
+            return Begun::Decided(Ok(self.permit(ask.charges, None, ask.edge.into(), None)));
+        }
+        // What never fits is told before anything that may change.
+        if ask.tokens.is_some()
+            && let Some(at) = self.limiter.exceeding(&ask.charges)
+        {
+            return Begun::Decided(Err(exceeds(&ask, &[at])));
         }
         // While the store is out nobody joins a lane: it is asked, and says so.
         if let Some(queue) = &self.queue
@@ -145,14 +151,14 @@ impl Admission {
     fn decided(&self, ask: Ask, decision: Decision) -> Begun {
         match decision {
             Decision::Granted(granted) => {
-                let quota = tightest(&ask, granted.balances());
-                Begun::Decided(Ok(self.permit(ask.charges, quota, None)))
+                let quotas = tightest(&ask, granted.balances());
+                Begun::Decided(Ok(self.permit(ask.charges, ask.tokens, quotas, None)))
             }
             Decision::Denied(denied) => match (&self.queue, ask.tenant) {
                 (Some(queue), Some(tenant)) => {
                     let levels = levels(&ask.charges, denied.balances());
                     let joined = queue.driver.join(&ask, tenant, &levels, queue.deadline(&ask));
-                    self.joined(ask, joined, Some(denied.balances()))
+                    self.joined(ask, joined, Some(&denied))
                 }
                 _ => Begun::Decided(Err(refused_now(&ask, &denied))),
             },
@@ -160,13 +166,13 @@ impl Admission {
         }
     }
 
-    /// What came of joining a lane. `balances`: what the limiter has just said, if it was asked.
-    fn joined(&self, ask: Ask, joined: Result<Joined, NotHeld>, balances: Option<&Balances>) -> Begun {
+    /// What came of joining a lane. `denied`: what the limiter has just said, if it was asked.
+    fn joined(&self, ask: Ask, joined: Result<Joined, NotHeld>, denied: Option<&Denied>) -> Begun {
         match joined {
             Ok(joined) => Begun::Held(Box::new(ask), joined),
             Err(NotHeld::Refused(refusal)) => {
-                let refused = match balances {
-                    Some(balances) => Some(self.queue_refused(&ask, &refusal, tightest(&ask, balances))),
+                let refused = match denied {
+                    Some(denied) => Some(self.hold_refused(&ask, &refusal, denied)),
                     None => self.look_and_refuse_now(&ask, &refusal),
                 };
                 match refused {
@@ -209,7 +215,7 @@ impl Admission {
     fn undecided(&self, ask: &Ask, undecided: &Undecided, hold: Option<Hold>) -> Admitted {
         match undecided {
             // Nothing was charged, and so nothing is ever given back.
-            Undecided::Unmetered => Ok(self.permit(Charges::default(), ask.edge, hold)),
+            Undecided::Unmetered => Ok(self.permit(Charges::default(), None, ask.edge.into(), hold)),
             Undecided::Refused(_) => Err(fault(ask, Fault::StoreUnavailable)),
         }
     }
@@ -218,14 +224,14 @@ impl Admission {
     /// the store has to be waited for.
     fn look_and_refuse_now(&self, ask: &Ask, refusal: &Refusal) -> Option<Box<Refused>> {
         let looked = self.limiter.look_now(ask.charges.as_slice())?;
-        Some(self.queue_refused(ask, refusal, tightest_of(ask, &looked)))
+        Some(self.refused_by_look(ask, refusal, &looked))
     }
 
     /// The same with a store that has to be waited for. If it is out, that is what the caller is told: an outage never
     /// looks like a limit.
     async fn look_and_refuse(&self, ask: &Ask, refusal: &Refusal, hold: Option<Hold>) -> Admitted {
         match self.limiter.look(&ask.charges).await {
-            Ok(looked) => Err(self.queue_refused(ask, refusal, tightest_of(ask, &looked))),
+            Ok(looked) => Err(self.refused_by_look(ask, refusal, &looked)),
             Err(undecided) => self.undecided(ask, &undecided, hold),
         }
     }
@@ -241,14 +247,35 @@ impl Admission {
         })
     }
 
-    fn queue_refused(&self, ask: &Ask, refusal: &Refusal, quota: Option<QuotaStatus>) -> Box<Refused> {
-        // Only a queue refuses so.
-        let dimension = self.queue.as_ref().map_or("", |queue| queue.settings.tenant_dimension);
-        queue_refused(dimension, ask, refusal, quota)
+    /// The queue refuses what the limiter has just denied.
+    fn hold_refused(&self, ask: &Ask, refusal: &Refusal, denied: &Denied) -> Box<Refused> {
+        match refusal.reason {
+            Reason::NotHeld => refused_now(ask, denied),
+            _ => hold_refused(self.tenant_dimension(), ask, refusal, tightest(ask, denied.balances())),
+        }
     }
 
-    fn permit(&self, charges: Charges, quota: Option<QuotaStatus>, hold: Option<Hold>) -> Permit {
-        Permit::new(Arc::clone(&self.returns), charges, quota, hold)
+    /// The queue refuses, and `looked` is a fresh look.
+    fn refused_by_look(&self, ask: &Ask, refusal: &Refusal, looked: &Decision) -> Box<Refused> {
+        match refusal.reason {
+            Reason::NotHeld => not_held(ask, refusal, looked),
+            _ => hold_refused(self.tenant_dimension(), ask, refusal, tightest_of(ask, looked)),
+        }
+    }
+
+    fn tenant_dimension(&self) -> &'static str {
+        // Only a queue is asked for it.
+        self.queue.as_ref().map_or("", |queue| queue.settings.tenant_dimension)
+    }
+
+    fn permit(
+        &self,
+        charges: Charges,
+        tokens: Option<Reservation>,
+        quotas: Quotas,
+        hold: Option<Hold>,
+    ) -> Permit {
+        Permit::new(Arc::clone(&self.returns), charges, tokens, quotas, hold)
     }
 
     /// Answers everybody who is held, and holds nobody any more; tells how many were held.
@@ -288,9 +315,9 @@ enum Begun {
 }
 
 impl Queue {
-    /// The end of a request's patience: the queue's own bound, or the smallest total timeout if that comes first.
+    /// The end of a request's own time: nothing is held for longer than it may take. How long it may be held besides, the
+    /// scheduler knows.
     fn deadline(&self, ask: &Ask) -> Instant {
-        let longest = Instant::now() + self.settings.max_wait;
-        longest.min(ask.arrived + self.settings.smallest_total)
+        ask.arrived + self.settings.smallest_total
     }
 }

@@ -3,39 +3,54 @@
 use std::{
     fmt,
     pin::Pin,
-    sync::{Arc, OnceLock},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
     task::{Context, Poll},
     time::Duration,
 };
 
 use bytes::Bytes;
+use fairlane_fair_queue::Class;
 use http::{HeaderMap, HeaderName};
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 
-use super::{driver::Handle, limiter::Limiter};
+use super::{correction::Correction, driver::Handle, limiter::Limiter};
 use crate::{
-    answer::{QuotaStatus, ceil_millis, whole_millis},
+    answer::{Quotas, ceil_millis, whole_millis, write_deferral},
     body::BoxError,
     limits::Charges,
     reached::Reached,
+    request::Reservation,
+    telemetry::TokenDimensions,
+    usage::{Ending, correction, spent},
 };
 
 /// Leave to go on to a backend.
 ///
-/// Only admission makes one. Clones are the same permit; when the last of them is dropped without
-/// [`Permit::keep_charges`], what the request took is given back, exactly once.
+/// Only admission makes one. Clones are the same permit, and when the last of them is dropped the request is settled,
+/// exactly once: without [`Permit::keep_charges`] all that it took is given back. With it the request counts, and of the
+/// tokens that it reserved those are given back that [`Permit::settle`] says it did not use.
 #[derive(Clone)]
 pub struct Permit(Arc<Inner>);
 
 struct Inner {
     returns: Arc<Returns>,
     charges: Charges,
+    tokens: Option<Reserved>,
     reached: Reached,
-    quota: Option<QuotaStatus>,
+    quotas: Quotas,
     /// What a backend's own limit said, and when it has room again if it had none.
-    at_backend: OnceLock<(QuotaStatus, Option<Duration>)>,
+    at_backend: OnceLock<(Quotas, Option<Duration>)>,
     hold: Option<Hold>,
+}
+
+/// Tokens that were taken before it was known how many the request would use.
+struct Reserved {
+    reservation: Reservation,
+    settled: AtomicBool,
 }
 
 /// Where charges go back to: the buckets, and the gates of those who wait for them.
@@ -46,37 +61,55 @@ pub(super) struct Returns {
 }
 
 impl Returns {
-    fn give_back(&self, charges: &Charges) {
-        self.limiter.give_back(charges, self.scheduler.as_ref());
+    fn settle(&self, correction: Correction) {
+        self.limiter.settle(correction, self.scheduler.as_ref());
     }
 }
 
 /// What holding a request came to.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Hold {
+    /// What the queue came to, if it was queued.
+    pub(super) queued: Option<Queued>,
+    /// How long it was deferred, if it was.
+    pub(super) deferred: Option<Duration>,
+}
+
+/// What queuing a request came to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Queued {
     /// Its place in its lane when it joined.
     pub(super) position: usize,
-    /// How long it was held.
+    /// How long it was queued.
     pub(super) waited: Duration,
     /// How long it was told to expect, when it joined.
     pub(super) estimated: Duration,
 }
 
 impl Permit {
+    /// The charges, and what they reserve, have been taken.
     pub(super) fn new(
         returns: Arc<Returns>,
         charges: Charges,
-        quota: Option<QuotaStatus>,
+        tokens: Option<Reservation>,
+        quotas: Quotas,
         hold: Option<Hold>,
     ) -> Self {
-        Self(Arc::new(Inner {
+        let tokens = tokens.map(|reservation| Reserved { reservation, settled: AtomicBool::new(false) });
+        let inner = Inner {
             returns,
             charges,
+            tokens,
             reached: Reached::default(),
-            quota,
+            quotas,
             at_backend: OnceLock::new(),
             hold,
-        }))
+        };
+        if let Some(reserved) = &inner.tokens {
+            let metrics = &inner.returns.limiter.telemetry().tokens;
+            metrics.reserved(inner.token_dimensions(), reserved.reservation.total);
+        }
+        Self(Arc::new(inner))
     }
 
     /// A backend has been reached: the request counts now, however it ends.
@@ -90,31 +123,44 @@ impl Permit {
         &self.0.reached
     }
 
+    /// The tokens that were reserved; `None` if the request is charged none.
+    #[must_use]
+    pub fn reservation(&self) -> Option<&Reservation> {
+        self.0.tokens.as_ref().map(|reserved| &reserved.reservation)
+    }
+
+    /// Settles the reserved tokens to what the request spent by its `ending`. Only the first ending counts; a request that
+    /// is never told of one was [abandoned](Ending::Abandoned).
+    pub fn settle(&self, ending: Ending) {
+        self.0.settle(ending);
+    }
+
     /// A backend's own limit was met too. `retry_after`: it refused, and has room again then.
-    pub fn met(&self, quota: Option<QuotaStatus>, retry_after: Option<Duration>) {
-        if let Some(quota) = quota {
-            // A request is dispatched once, and told of once.
-            _ = self.0.at_backend.set((quota, retry_after));
-        }
+    pub fn met(&self, quotas: Quotas, retry_after: Option<Duration>) {
+        // A request is dispatched once, and told of once.
+        _ = self.0.at_backend.set((quotas, retry_after));
     }
 
     /// Writes what the caller is told of its limits and of its wait.
     pub fn write_headers(&self, headers: &mut HeaderMap) {
-        match (self.0.quota, self.0.at_backend.get()) {
-            (Some(quota), None) => quota.write(headers, None),
-            (None, Some((at_backend, retry_after))) => at_backend.write(headers, *retry_after),
-            (Some(quota), Some((at_backend, retry_after))) => {
-                quota.tighter(*at_backend).write(headers, *retry_after);
+        match self.0.at_backend.get() {
+            None => self.0.quotas.write(headers, None),
+            Some((at_backend, retry_after)) => {
+                self.0.quotas.clone().tighter(at_backend.clone()).write(headers, *retry_after);
             }
-            (None, None) => {}
         }
-        if let Some(hold) = self.0.hold {
-            headers.insert(HeaderName::from_static("x-fair-queue-position"), hold.position.into());
-            headers.insert(HeaderName::from_static("x-fair-queue-wait-ms"), whole_millis(hold.waited).into());
+        let Some(hold) = self.0.hold else { return };
+        if let Some(queued) = hold.queued {
+            headers.insert(HeaderName::from_static("x-fair-queue-position"), queued.position.into());
+            headers
+                .insert(HeaderName::from_static("x-fair-queue-wait-ms"), whole_millis(queued.waited).into());
             headers.insert(
                 HeaderName::from_static("x-fair-queue-estimated-wait-ms"),
-                ceil_millis(hold.estimated).into(),
+                ceil_millis(queued.estimated).into(),
             );
+        }
+        if let Some(deferred) = hold.deferred {
+            write_deferral(headers, deferred);
         }
     }
 }
@@ -125,11 +171,47 @@ impl fmt::Debug for Permit {
     }
 }
 
+impl Inner {
+    fn settle(&self, ending: Ending) {
+        let Some(reserved) = &self.tokens else { return };
+        if reserved.settled.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let Reservation { prompt_estimate, total, .. } = reserved.reservation;
+        let spent = spent(prompt_estimate, ending);
+        self.returns.limiter.telemetry().tokens.settled(self.token_dimensions(), total, spent);
+        let amount = correction(total, spent);
+        if amount != 0 {
+            self.returns.settle(Correction::of_tokens(&self.charges, amount));
+        }
+    }
+
+    fn token_dimensions(&self) -> TokenDimensions {
+        self.charges.token_dimensions().collect()
+    }
+}
+
 impl Drop for Inner {
     fn drop(&mut self) {
-        if !self.reached.get() && !self.charges.is_empty() {
-            self.returns.give_back(&self.charges);
+        if self.reached.get() {
+            self.settle(Ending::Abandoned);
+            return;
         }
+        if self.charges.is_empty() {
+            return;
+        }
+        let mut charges = std::mem::take(&mut self.charges);
+        if let Some(reserved) = &mut self.tokens {
+            if *reserved.settled.get_mut() {
+                charges = charges.of_class(Class::Requests);
+            } else {
+                let total = reserved.reservation.total;
+                let dimensions = charges.token_dimensions().collect();
+                self.returns.limiter.telemetry().tokens.settled(dimensions, total, 0);
+            }
+        }
+        // One call for all of it.
+        self.returns.settle(Correction::undo(charges));
     }
 }
 

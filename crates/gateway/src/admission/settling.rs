@@ -1,4 +1,4 @@
-//! Gives back to a store that has to be waited for, off everybody's path.
+//! Settles with a store that has to be waited for, off everybody's path.
 
 use std::{fmt, sync::Arc};
 
@@ -11,8 +11,8 @@ use tokio::{
 };
 use tokio_util::task::{TaskTracker, task_tracker::TaskTrackerToken};
 
-use super::{RemoteStore, driver::Handle};
-use crate::limits::{Charges, USUAL_CHARGES};
+use super::{RemoteStore, correction::Correction, driver::Handle};
+use crate::limits::USUAL_CHARGES;
 
 /// Settlements that wait for their turn, at the most: what a store of usual speed settles in a tenth of a second or so.
 const QUEUED: usize = 8_192;
@@ -21,19 +21,19 @@ const AT_ONCE: usize = 256;
 
 /// Where a store's settlements are left.
 ///
-/// A dropped permit can wait for nothing, so it leaves what it gives back in a bounded queue, which one task works off.
-/// What finds no room, or what the store does not take, is counted: a bucket that misses it stands lower than it should,
-/// and refills.
+/// A dropped permit can wait for nothing, so it leaves what it settles in a bounded queue, which one task works off. What
+/// finds no room, or what the store does not take, is counted: a bucket that misses what is given back stands lower than it
+/// should, and refills; one that misses a debt stands higher, by what a request used beyond its reservation.
 pub(super) struct Settler {
     queue: mpsc::Sender<Work>,
     outstanding: TaskTracker,
     lost: Counter,
 }
 
-/// What one request gives back.
+/// What one request settles.
 struct Work {
     /// Boxed: there is room for thousands of these.
-    charges: Box<Charges>,
+    correction: Box<Correction>,
     /// The gates of those who wait for the buckets.
     scheduler: Option<Handle>,
     _outstanding: TaskTrackerToken,
@@ -47,14 +47,14 @@ impl Settler {
         Self { queue, outstanding: TaskTracker::new(), lost }
     }
 
-    /// Gives charges back, and tells the gates of those who wait for the buckets.
-    pub(super) fn give_back(&self, charges: Charges, scheduler: Option<Handle>) {
-        let charges = Box::new(charges);
-        let work = Work { charges, scheduler, _outstanding: self.outstanding.token() };
+    /// Moves buckets, and tells the gates of those who wait for them.
+    pub(super) fn settle(&self, correction: Correction, scheduler: Option<Handle>) {
+        let correction = Box::new(correction);
+        let work = Work { correction, scheduler, _outstanding: self.outstanding.token() };
         match self.queue.try_send(work) {
             Ok(()) => {}
             Err(TrySendError::Full(work) | TrySendError::Closed(work)) => {
-                self.lost.increment(work.charges.as_slice().len() as u64);
+                self.lost.increment(work.correction.charges().as_slice().len() as u64);
             }
         }
     }
@@ -90,17 +90,16 @@ async fn work_off(mut queue: mpsc::Receiver<Work>, store: Arc<dyn RemoteStore>, 
 
 impl Work {
     async fn run(self, store: &dyn RemoteStore, lost: &Counter) {
-        let charges = &self.charges;
-        let settlements: SmallVec<[_; USUAL_CHARGES]> = charges.reversed().collect();
+        let settlements: SmallVec<[_; USUAL_CHARGES]> = self.correction.settlements().collect();
         match store.settle(&settlements).await {
             Ok(balances) => {
                 if let Some(scheduler) = &self.scheduler {
-                    scheduler.returned(charges, &balances);
+                    scheduler.moved(self.correction.charges(), &balances);
                 }
             }
             Err(error) => {
                 lost.increment(settlements.len() as u64);
-                tracing::debug!(error = &error as &dyn std::error::Error, "not given back");
+                tracing::debug!(error = &error as &dyn std::error::Error, "not settled");
             }
         }
     }

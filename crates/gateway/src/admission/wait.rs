@@ -1,8 +1,8 @@
 //! One held request's side of the wait.
 
-use std::{future::Future, ops::ControlFlow, pin::Pin, sync::Arc};
+use std::{future::Future, ops::ControlFlow, pin::Pin, sync::Arc, time::Duration};
 
-use fairlane_fair_queue::{GateLevel, Place};
+use fairlane_fair_queue::{Class, GateLevel, Place};
 use fairlane_limiter::Decision;
 use tokio::time::Instant;
 
@@ -11,7 +11,7 @@ use super::{
     admitting::Admitted,
     driver::{Again, Joined, Turn},
     limiter::{Undecided, levels},
-    permit::Hold,
+    permit::{Hold, Queued},
     refusals::{exceeds, fault, tightest},
 };
 use crate::answer::Fault;
@@ -22,24 +22,39 @@ use crate::answer::Fault;
 #[derive(Debug)]
 pub(super) struct Held {
     joined: Joined,
+    /// It has waited for a bucket of requests.
+    queued: bool,
+    /// How long it had been deferred at its last attempt, if it was.
+    deferred: Option<Duration>,
     done: bool,
 }
 
 impl Held {
-    pub(super) const fn new(joined: Joined) -> Self {
-        Self { joined, done: false }
+    pub(super) fn new(joined: Joined) -> Self {
+        let queued = joined.place.class == Class::Requests;
+        Self { joined, queued, deferred: None, done: false }
     }
 
     /// What the hold has come to by now; it began at `since`.
     pub(super) fn so_far(&self, since: Instant) -> Hold {
         let Place { position, estimate, .. } = self.joined.place;
-        Hold { position, waited: since.elapsed(), estimated: estimate }
+        let waited = since.elapsed().saturating_sub(self.deferred.unwrap_or_default());
+        let queued = Queued { position, waited, estimated: estimate };
+        Hold { queued: self.queued.then_some(queued), deferred: self.deferred }
     }
 
     /// Waits for what comes next.
     pub(super) async fn turn(&mut self) -> Turn {
         // The sender goes only with the scheduler itself.
-        (&mut self.joined.turn).await.unwrap_or(Turn::ShuttingDown)
+        let turn = (&mut self.joined.turn).await.unwrap_or(Turn::ShuttingDown);
+        if let Turn::Attempt(granted) = &turn {
+            // It may have moved between gates meanwhile.
+            self.queued |= granted.class == Class::Requests;
+            if granted.class == Class::Tokens || granted.deferred > Duration::ZERO {
+                self.deferred = Some(granted.deferred);
+            }
+        }
+        turn
     }
 
     /// The attempt was granted.
@@ -53,6 +68,9 @@ impl Held {
         let (again, turn) = self.joined.scheduler.refused(self.joined.place.ticket, levels);
         if let Some(turn) = turn {
             self.joined.turn = turn;
+        }
+        if let Again::Held(place) = &again {
+            self.queued |= place.class == Class::Requests;
         }
         again
     }
@@ -107,14 +125,14 @@ impl Admission {
     /// What a held request does with its turn.
     fn step<'a>(&'a self, ask: &'a mut Ask, held: &'a mut Held, since: Instant, turn: Turn) -> Step<'a> {
         match turn {
-            Turn::Attempt => match self.limiter.take_now(ask.charges.as_slice()) {
+            Turn::Attempt(_) => match self.limiter.take_now(ask.charges.as_slice()) {
                 Some(decision) => Step::Now(self.attempted(ask, held, since, Ok(decision))),
                 None => Step::Later(Box::pin(async move {
                     let asked = self.limiter.take(&ask.charges).await;
                     self.attempted(ask, held, since, asked)
                 })),
             },
-            Turn::Expired(refusal) => match self.look_and_refuse_now(ask, &refusal) {
+            Turn::Refused(refusal) => match self.look_and_refuse_now(ask, &refusal) {
                 Some(refused) => Step::Now(ControlFlow::Break(Err(refused))),
                 None => Step::Later(Box::pin(async move {
                     let hold = held.so_far(since);
@@ -137,14 +155,12 @@ impl Admission {
             Ok(Decision::Granted(granted)) => {
                 let hold = held.so_far(since);
                 held.admitted(&levels(&ask.charges, granted.balances()));
-                let quota = tightest(ask, granted.balances());
-                Ok(self.permit(std::mem::take(&mut ask.charges), quota, Some(hold)))
+                let quotas = tightest(ask, granted.balances());
+                Ok(self.permit(std::mem::take(&mut ask.charges), ask.tokens, quotas, Some(hold)))
             }
             Ok(Decision::Denied(denied)) => match held.refused(&levels(&ask.charges, denied.balances())) {
-                Again::Held => return ControlFlow::Continue(()),
-                Again::Refused(refusal) => {
-                    Err(self.queue_refused(ask, &refusal, tightest(ask, denied.balances())))
-                }
+                Again::Held(_) => return ControlFlow::Continue(()),
+                Again::Refused(refusal) => Err(self.hold_refused(ask, &refusal, &denied)),
                 Again::Gone => Err(fault(ask, Fault::Internal)),
             },
             Ok(Decision::Impossible(impossible)) => {

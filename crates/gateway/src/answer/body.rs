@@ -2,7 +2,9 @@
 
 use serde::Serialize;
 
-use super::{Dialect, Fault, RateLimited, Row, ceil_millis, whole_millis};
+use super::{
+    DeferralRefusal, Dialect, Fault, HoldRefusal, QueueRefusal, RateLimited, Row, ceil_millis, whole_millis,
+};
 
 #[derive(Serialize)]
 struct OpenAi<'a> {
@@ -41,6 +43,8 @@ struct Details {
     retry_after_ms: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     fair_queue: Option<FairQueue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    deferred_admission: Option<DeferredAdmission>,
 }
 
 #[derive(Serialize)]
@@ -51,22 +55,34 @@ struct FairQueue {
     waited_ms: u64,
 }
 
+#[derive(Serialize)]
+struct DeferredAdmission {
+    reason: &'static str,
+    waited_ms: u64,
+    tokens: u64,
+}
+
 fn details(fault: &Fault) -> Option<Details> {
     let limit_type = fault.limit_type()?.as_str();
-    let queue = match fault {
-        Fault::RateLimited(RateLimited { fair_queue, .. }) => fair_queue.as_ref(),
-        _ => None,
-    };
-    Some(Details {
+    let mut details = Details {
         limit_type,
         retry_after_ms: fault.retry_after().map(ceil_millis),
-        fair_queue: queue.map(|queue| FairQueue {
-            tenant_dimension: queue.tenant_dimension,
-            reason: queue.reason,
-            position: queue.position,
-            waited_ms: whole_millis(queue.waited),
-        }),
-    })
+        fair_queue: None,
+        deferred_admission: None,
+    };
+    if let Fault::RateLimited(RateLimited { held: Some(held), .. }) = fault {
+        match *held {
+            HoldRefusal::Queue(QueueRefusal { tenant_dimension, reason, position, waited }) => {
+                let waited_ms = whole_millis(waited);
+                details.fair_queue = Some(FairQueue { tenant_dimension, reason, position, waited_ms });
+            }
+            HoldRefusal::Deferral(DeferralRefusal { reason, waited, tokens }) => {
+                let waited_ms = whole_millis(waited);
+                details.deferred_admission = Some(DeferredAdmission { reason, waited_ms, tokens });
+            }
+        }
+    }
+    Some(details)
 }
 
 pub(super) fn render(fault: &Fault, row: &Row, dialect: Dialect) -> Vec<u8> {

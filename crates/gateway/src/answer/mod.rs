@@ -8,10 +8,11 @@ mod quota;
 
 use std::time::Duration;
 
+use fairlane_fair_queue::Class;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, header};
 
-pub use self::quota::QuotaStatus;
 pub(crate) use self::quota::is_smaller_share;
+pub use self::quota::{QuotaStatus, Quotas};
 use crate::{
     body::{Body, full},
     dimension::Dimension,
@@ -65,6 +66,8 @@ pub enum Fault {
     ExceedsLimit {
         /// The dimension of that bucket.
         limit_type: Dimension,
+        /// What it counts.
+        class: Class,
     },
     /// Every backend that could serve this is at its own limit.
     BackendsExhausted {
@@ -90,10 +93,23 @@ pub enum Fault {
 pub struct RateLimited {
     /// The dimension that binds.
     pub limit_type: Dimension,
+    /// What is counted there.
+    pub class: Class,
     /// When a request of the same size passes.
     pub retry_after: Duration,
-    /// What the fair queue says, where it refused.
-    pub fair_queue: Option<QueueRefusal>,
+    /// What refused to hold it, or to hold it any longer, where it might have been.
+    pub held: Option<HoldRefusal>,
+    /// How long it was deferred, if it was.
+    pub deferred: Option<Duration>,
+}
+
+/// Who refuses to hold a request.
+#[derive(Clone, Copy, Debug)]
+pub enum HoldRefusal {
+    /// The fair queue.
+    Queue(QueueRefusal),
+    /// Deferred admission.
+    Deferral(DeferralRefusal),
 }
 
 /// What a caller is told when the fair queue refuses.
@@ -105,8 +121,19 @@ pub struct QueueRefusal {
     pub reason: &'static str,
     /// 1-based place in the caller's own lane.
     pub position: usize,
-    /// How long it was held.
+    /// How long it was queued.
     pub waited: Duration,
+}
+
+/// What a caller is told when deferred admission refuses.
+#[derive(Clone, Copy, Debug)]
+pub struct DeferralRefusal {
+    /// Which bound refused.
+    pub reason: &'static str,
+    /// How long it was deferred.
+    pub waited: Duration,
+    /// The tokens it asks for.
+    pub tokens: u64,
 }
 
 /// The answer's row: what is the same for every answer of its kind.
@@ -164,11 +191,14 @@ impl Fault {
                 "invalid_request_error",
                 "invalid_request_error",
             ),
-            Self::RateLimited(_) | Self::BackendsExhausted { .. } => {
+            Self::RateLimited(RateLimited { class, .. }) => {
+                row(S::TOO_MANY_REQUESTS, "rate_limit_exceeded", class.as_str(), "rate_limit_error")
+            }
+            Self::BackendsExhausted { .. } => {
                 row(S::TOO_MANY_REQUESTS, "rate_limit_exceeded", "requests", "rate_limit_error")
             }
-            Self::ExceedsLimit { .. } => {
-                row(S::TOO_MANY_REQUESTS, "request_exceeds_limit", "requests", "rate_limit_error")
+            Self::ExceedsLimit { class, .. } => {
+                row(S::TOO_MANY_REQUESTS, "request_exceeds_limit", class.as_str(), "rate_limit_error")
             }
             Self::BackendUnavailable => {
                 row(S::BAD_GATEWAY, "backend_unavailable", "server_error", "api_error")
@@ -206,8 +236,8 @@ impl Fault {
                 "The request's body must be sent without a content encoding.".to_owned()
             }
             Self::RateLimited(limited) => limited.message(),
-            Self::ExceedsLimit { limit_type } => format!(
-                "The request asks for more than its {} limit ever allows at once.",
+            Self::ExceedsLimit { limit_type, class } => format!(
+                "The request asks for more {class} than its {} limit ever allows at once.",
                 limit_type.as_str()
             ),
             Self::BackendsExhausted { .. } => {
@@ -227,7 +257,7 @@ impl Fault {
     fn limit_type(&self) -> Option<Dimension> {
         match self {
             Self::RateLimited(limited) => Some(limited.limit_type),
-            Self::ExceedsLimit { limit_type } => Some(*limit_type),
+            Self::ExceedsLimit { limit_type, .. } => Some(*limit_type),
             Self::BackendsExhausted { .. } => Some(Dimension::Backend),
             _ => None,
         }
@@ -287,13 +317,7 @@ impl Fault {
             Self::TooLarge { .. } | Self::BodyStalled => {
                 headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
             }
-            Self::RateLimited(RateLimited { fair_queue: Some(queue), .. }) => {
-                headers.insert(HeaderName::from_static("x-fair-queue-position"), queue.position.into());
-                headers.insert(
-                    HeaderName::from_static("x-fair-queue-wait-ms"),
-                    whole_millis(queue.waited).into(),
-                );
-            }
+            Self::RateLimited(limited) => limited.write_headers(headers),
             _ => {}
         }
     }
@@ -302,15 +326,38 @@ impl Fault {
 impl RateLimited {
     fn message(&self) -> String {
         let seconds = whole_seconds(self.retry_after);
-        let what = self.limit_type.as_str();
-        match &self.fair_queue {
-            None => format!("The {what} request limit is reached; try again in {seconds} s."),
-            Some(queue) => format!(
-                "The {what} request limit is reached and the request could not be held ({}); try again in {seconds} s.",
-                queue.reason
-            ),
+        let (dimension, what) = (
+            self.limit_type.as_str(),
+            match self.class {
+                Class::Requests => "request",
+                Class::Tokens => "token",
+            },
+        );
+        let reason = match &self.held {
+            None => return format!("The {dimension} {what} limit is reached; try again in {seconds} s."),
+            Some(HoldRefusal::Queue(queue)) => queue.reason,
+            Some(HoldRefusal::Deferral(deferral)) => deferral.reason,
+        };
+        format!(
+            "The {dimension} {what} limit is reached and the request could not be held ({reason}); try again in {seconds} s."
+        )
+    }
+
+    fn write_headers(&self, headers: &mut HeaderMap) {
+        if let Some(HoldRefusal::Queue(queue)) = &self.held {
+            headers.insert(HeaderName::from_static("x-fair-queue-position"), queue.position.into());
+            headers
+                .insert(HeaderName::from_static("x-fair-queue-wait-ms"), whole_millis(queue.waited).into());
+        }
+        if let Some(deferred) = self.deferred {
+            write_deferral(headers, deferred);
         }
     }
+}
+
+/// Tells how long a request was deferred.
+pub(crate) fn write_deferral(headers: &mut HeaderMap, deferred: Duration) {
+    headers.insert(HeaderName::from_static("x-deferred-admission-wait-ms"), whole_millis(deferred).into());
 }
 
 /// Writes both forms of "try again after": whole seconds, and milliseconds, which the official client libraries prefer.

@@ -4,17 +4,27 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use http::{HeaderMap, HeaderName, HeaderValue};
+use smallvec::SmallVec;
 
 use crate::dimension::Dimension;
 
-/// The tightest bucket that a request met, as of the decision: the one with the smallest remaining share.
+/// The tightest buckets that a request met, of each class, as of the decision.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Quotas {
+    /// Of those that count requests.
+    pub requests: Option<QuotaStatus>,
+    /// Of those that count tokens. Boxed: most requests meet none.
+    pub tokens: Option<Box<QuotaStatus>>,
+}
+
+/// The tightest bucket of its class that a request met, as of the decision: the one with the smallest remaining share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QuotaStatus {
     /// Its dimension.
     pub dimension: Dimension,
-    /// What it holds when full, in requests.
+    /// What it holds when full, in requests or tokens.
     pub limit: u64,
-    /// What is left, in requests; a debt counts as nothing.
+    /// What is left, in requests or tokens; a debt counts as nothing.
     pub remaining: u64,
     /// Until it is full again.
     pub reset: Duration,
@@ -33,38 +43,96 @@ impl QuotaStatus {
         }
     }
 
+    fn write_policy(&self, text: &mut Pieces, wording: &Wording) {
+        text.quoted(self.dimension.policy_name(), wording.suffix);
+        text.push(";q=");
+        text.number(self.limit);
+        text.push(";w=");
+        text.number(ceil_seconds(self.window).max(1));
+        text.push(wording.unit);
+    }
+
+    fn write_status(&self, text: &mut Pieces, wording: &Wording, retry_after: Option<Duration>) {
+        text.quoted(self.dimension.policy_name(), wording.suffix);
+        text.push(";r=");
+        text.number(self.remaining);
+        text.push(";t=");
+        text.number(ceil_seconds(retry_after.map_or(self.reset, |wait| wait.min(self.reset))));
+    }
+}
+
+/// How the fields of a class read.
+struct Wording {
+    limit: HeaderName,
+    remaining: HeaderName,
+    reset: HeaderName,
+    /// Of the policy's name.
+    suffix: &'static str,
+    /// A parameter of the policy.
+    unit: &'static str,
+}
+
+const REQUESTS: Wording = Wording {
+    limit: HeaderName::from_static("x-ratelimit-limit-requests"),
+    remaining: HeaderName::from_static("x-ratelimit-remaining-requests"),
+    reset: HeaderName::from_static("x-ratelimit-reset-requests"),
+    suffix: "",
+    // What the draft takes a quota to be in where nothing is said.
+    unit: "",
+};
+
+const TOKENS: Wording = Wording {
+    limit: HeaderName::from_static("x-ratelimit-limit-tokens"),
+    remaining: HeaderName::from_static("x-ratelimit-remaining-tokens"),
+    reset: HeaderName::from_static("x-ratelimit-reset-tokens"),
+    suffix: "-tokens",
+    // The draft's own units are requests, bytes and concurrent requests.
+    unit: ";fairlane-unit=tokens",
+};
+
+impl Quotas {
+    /// The tighter of each class; these where they are equal.
+    #[must_use]
+    pub fn tighter(self, other: Self) -> Self {
+        Self {
+            requests: match (self.requests, other.requests) {
+                (Some(these), Some(others)) => Some(these.tighter(others)),
+                (these, others) => these.or(others),
+            },
+            tokens: match (self.tokens, other.tokens) {
+                (Some(these), Some(others)) => Some(Box::new(these.tighter(*others))),
+                (these, others) => these.or(others),
+            },
+        }
+    }
+
     /// Writes the fields in OpenAI's form and in that of the IETF's draft on rate limit header fields.
     ///
-    /// `retry_after`: for a refusal; its `t` must not be later than `Retry-After`.
+    /// `retry_after`: for a refusal; no `t` is later than `Retry-After`.
     pub fn write(&self, headers: &mut HeaderMap, retry_after: Option<Duration>) {
-        const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit-requests");
-        const REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining-requests");
-        const RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset-requests");
-        const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
-        const STATUS: HeaderName = HeaderName::from_static("ratelimit");
-        let name = self.dimension.policy_name();
-        // Every answer has these five: one buffer is cut into all of them.
-        let mut text = Pieces::default();
-        headers.insert(LIMIT, text.piece(|text| text.number(self.limit)));
-        headers.insert(REMAINING, text.piece(|text| text.number(self.remaining)));
-        headers.insert(RESET, text.piece(|text| write_go_duration(text, self.reset)));
-        let policy = text.piece(|text| {
-            text.quoted(name);
-            text.push(";q=");
-            text.number(self.limit);
-            text.push(";w=");
-            text.number(ceil_seconds(self.window).max(1));
-        });
-        headers.insert(POLICY, policy);
-        let reset = ceil_seconds(retry_after.map_or(self.reset, |wait| wait.min(self.reset)));
-        let status = text.piece(|text| {
-            text.quoted(name);
-            text.push(";r=");
-            text.number(self.remaining);
-            text.push(";t=");
-            text.number(reset);
-        });
-        headers.insert(STATUS, status);
+        let requests = self.requests.as_ref().map(|quota| (quota, REQUESTS));
+        let tokens = self.tokens.as_deref().map(|quota| (quota, TOKENS));
+        let met: SmallVec<[_; 2]> = requests.into_iter().chain(tokens).collect();
+        if met.is_empty() {
+            return;
+        }
+        // Nearly every answer has these: one buffer is cut into all of them.
+        let mut text = Pieces(BytesMut::with_capacity(128 * met.len()));
+        for (quota, wording) in &met {
+            headers.insert(&wording.limit, text.piece(|text| text.number(quota.limit)));
+            headers.insert(&wording.remaining, text.piece(|text| text.number(quota.remaining)));
+            headers.insert(&wording.reset, text.piece(|text| write_go_duration(text, quota.reset)));
+        }
+        let policy = text.list(&met, |text, (quota, wording)| quota.write_policy(text, wording));
+        headers.insert(HeaderName::from_static("ratelimit-policy"), policy);
+        let status = text.list(&met, |text, (quota, wording)| quota.write_status(text, wording, retry_after));
+        headers.insert(HeaderName::from_static("ratelimit"), status);
+    }
+}
+
+impl From<Option<QuotaStatus>> for Quotas {
+    fn from(requests: Option<QuotaStatus>) -> Self {
+        Self { requests, tokens: None }
     }
 }
 
@@ -76,12 +144,6 @@ pub(crate) fn is_smaller_share(a: (u64, u64), b: (u64, u64)) -> bool {
 /// Header values written one after the other into one allocation.
 struct Pieces(BytesMut);
 
-impl Default for Pieces {
-    fn default() -> Self {
-        Self(BytesMut::with_capacity(128))
-    }
-}
-
 impl Pieces {
     fn piece(&mut self, write: impl FnOnce(&mut Self)) -> HeaderValue {
         write(self);
@@ -89,13 +151,26 @@ impl Pieces {
         HeaderValue::from_maybe_shared(self.0.split().freeze()).unwrap_or(HeaderValue::from_static(""))
     }
 
+    /// A list of several.
+    fn list<T>(&mut self, items: &[T], mut write: impl FnMut(&mut Self, &T)) -> HeaderValue {
+        self.piece(|text| {
+            for (at, item) in items.iter().enumerate() {
+                if at > 0 {
+                    text.push(", ");
+                }
+                write(text, item);
+            }
+        })
+    }
+
     fn push(&mut self, text: &str) {
         self.0.extend_from_slice(text.as_bytes());
     }
 
-    fn quoted(&mut self, name: &str) {
+    fn quoted(&mut self, name: &str, suffix: &str) {
         self.push("\"");
         self.push(name);
+        self.push(suffix);
         self.push("\"");
     }
 
@@ -147,7 +222,7 @@ mod tests {
     #[test]
     fn durations_take_gos_form() {
         let shown = |millis: u64| {
-            let mut text = Pieces::default();
+            let mut text = Pieces(BytesMut::new());
             text.piece(|text| write_go_duration(text, Duration::from_millis(millis)))
         };
         assert_eq!(shown(0), "0s");
@@ -156,7 +231,7 @@ mod tests {
         assert_eq!(shown(2_000), "2s");
         assert_eq!(shown(360_000), "6m0s");
         assert_eq!(shown(86_399_050), "23h59m59.05s");
-        let nearly = Pieces::default().piece(|text| write_go_duration(text, Duration::from_nanos(1)));
+        let nearly = Pieces(BytesMut::new()).piece(|text| write_go_duration(text, Duration::from_nanos(1)));
         assert_eq!(nearly, "1ms", "rounded up: asking earlier would be too early");
     }
 
@@ -177,24 +252,75 @@ mod tests {
         assert_eq!(user.tighter(same), user);
     }
 
-    #[test]
-    fn fields_are_written_in_both_forms() {
-        let mut headers = HeaderMap::new();
-        let status = QuotaStatus {
+    fn per_user() -> QuotaStatus {
+        QuotaStatus {
             dimension: Dimension::User,
             limit: 100,
             remaining: 12,
             reset: Duration::from_millis(52_800),
             window: Duration::from_secs(60),
-        };
-        status.write(&mut headers, None);
+        }
+    }
+
+    fn tokens_per_team() -> QuotaStatus {
+        QuotaStatus {
+            dimension: Dimension::Team,
+            limit: 90_000,
+            remaining: 500,
+            reset: Duration::from_secs(3_000),
+            window: Duration::from_secs(3_600),
+        }
+    }
+
+    fn written(quotas: &Quotas, retry_after: Option<Duration>) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        quotas.write(&mut headers, retry_after);
+        headers
+    }
+
+    #[test]
+    fn fields_are_written_in_both_forms() {
+        let quotas = Quotas::from(Some(per_user()));
+        let headers = written(&quotas, None);
         assert_eq!(headers["x-ratelimit-limit-requests"], "100");
         assert_eq!(headers["x-ratelimit-remaining-requests"], "12");
         assert_eq!(headers["x-ratelimit-reset-requests"], "52.8s");
         assert_eq!(headers["ratelimit-policy"], "\"per-user\";q=100;w=60");
         assert_eq!(headers["ratelimit"], "\"per-user\";r=12;t=53");
+        assert_eq!(headers.len(), 5);
 
-        status.write(&mut headers, Some(Duration::from_millis(600)));
+        let headers = written(&quotas, Some(Duration::from_millis(600)));
         assert_eq!(headers["ratelimit"], "\"per-user\";r=12;t=1", "not later than Retry-After");
+        assert!(written(&Quotas::default(), None).is_empty());
+    }
+
+    #[test]
+    fn requests_and_tokens_are_told_apart() {
+        let tokens = Some(Box::new(tokens_per_team()));
+        let headers = written(&Quotas { requests: Some(per_user()), tokens: tokens.clone() }, None);
+        assert_eq!(headers["x-ratelimit-limit-requests"], "100");
+        assert_eq!(headers["x-ratelimit-limit-tokens"], "90000");
+        assert_eq!(headers["x-ratelimit-remaining-tokens"], "500");
+        assert_eq!(headers["x-ratelimit-reset-tokens"], "50m0s");
+        assert_eq!(
+            headers["ratelimit-policy"],
+            "\"per-user\";q=100;w=60, \"per-team-tokens\";q=90000;w=3600;fairlane-unit=tokens"
+        );
+        assert_eq!(headers["ratelimit"], "\"per-user\";r=12;t=53, \"per-team-tokens\";r=500;t=3000");
+
+        let headers = written(&Quotas { requests: None, tokens }, Some(Duration::from_secs(9)));
+        assert_eq!(headers["ratelimit"], "\"per-team-tokens\";r=500;t=9");
+        assert_eq!(headers.len(), 5);
+    }
+
+    #[test]
+    fn each_class_has_its_own_tightest() {
+        let with_tokens = |tokens| Quotas { requests: None, tokens: Some(Box::new(tokens)) };
+        let requests = Quotas::from(Some(per_user()));
+        let both = requests.clone().tighter(with_tokens(tokens_per_team()));
+        assert_eq!((both.requests, both.tokens.as_deref()), (requests.requests, Some(&tokens_per_team())));
+        let less = QuotaStatus { remaining: 1, ..tokens_per_team() };
+        assert_eq!(with_tokens(tokens_per_team()).tighter(with_tokens(less)), with_tokens(less));
+        assert_eq!(with_tokens(less).tighter(with_tokens(tokens_per_team())), with_tokens(less));
     }
 }

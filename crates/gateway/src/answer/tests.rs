@@ -18,13 +18,15 @@ fn futures_lite(body: Body) -> Vec<u8> {
 fn queue_refusal() -> Fault {
     Fault::RateLimited(RateLimited {
         limit_type: Dimension::User,
+        class: Class::Requests,
         retry_after: Duration::from_micros(811_300),
-        fair_queue: Some(QueueRefusal {
+        held: Some(HoldRefusal::Queue(QueueRefusal {
             tenant_dimension: "user",
             reason: "tenant_queue_full",
             position: 33,
             waited: Duration::ZERO,
-        }),
+        })),
+        deferred: None,
     })
 }
 
@@ -57,8 +59,36 @@ fn the_same_refusal_in_anthropics_shape() {
 }
 
 #[test]
+fn a_refusal_of_deferral_tells_its_tokens_and_the_wait() {
+    let waited = Duration::from_micros(1_500_900);
+    let fault = Fault::RateLimited(RateLimited {
+        limit_type: Dimension::Team,
+        class: Class::Tokens,
+        retry_after: Duration::from_secs(3),
+        held: Some(HoldRefusal::Deferral(DeferralRefusal {
+            reason: "deadline_exceeded",
+            waited,
+            tokens: 900,
+        })),
+        deferred: Some(waited),
+    });
+    let (parts, body) = rendered(&fault, Dialect::OpenAi);
+    assert_eq!(parts.headers["x-deferred-admission-wait-ms"], "1500");
+    assert!(!parts.headers.contains_key("x-fair-queue-position"));
+    assert_eq!(body["error"]["type"], "tokens");
+    assert!(body["error"]["message"].as_str().unwrap().contains("team token limit"));
+    assert_eq!(
+        body["error"]["details"],
+        json!({"limit_type": "team", "retry_after_ms": 3000,
+            "deferred_admission": {"reason": "deadline_exceeded", "waited_ms": 1500, "tokens": 900}})
+    );
+}
+
+#[test]
 fn what_can_never_pass_is_not_retried() {
-    let (parts, body) = rendered(&Fault::ExceedsLimit { limit_type: Dimension::Team }, Dialect::OpenAi);
+    let fault = Fault::ExceedsLimit { limit_type: Dimension::Team, class: Class::Tokens };
+    let (parts, body) = rendered(&fault, Dialect::OpenAi);
+    assert_eq!(body["error"]["type"], "tokens");
     assert_eq!(parts.status, 429);
     assert_eq!(body["error"]["code"], "request_exceeds_limit");
     assert_eq!(body["error"]["details"], json!({"limit_type": "team"}));

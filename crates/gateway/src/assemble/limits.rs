@@ -4,48 +4,60 @@ use std::{cmp::Reverse, collections::HashMap, sync::Arc};
 
 use fairlane_config::{
     GatewayConfig,
-    model::{DimensionLimit, Limit},
+    model::{DimensionLimit, IdentityLimit, Limit, Rate},
 };
 use fairlane_identity::{Digest, Directory, Hasher, Identity, ModelPattern, ModelRules};
-use fairlane_limiter::{Quota, QuotaError};
+use fairlane_limiter::{Charge, Quota, QuotaError};
 
 use super::{AssembleError, identities, model_range, prefix};
 use crate::{
     admission::Limiter,
     dimension::Dimension,
-    limits::{CallerPlan, Charges, EdgeLimits, IdentityLimits, ModelLimits, RuleCharges},
+    limits::{
+        Buckets, CallerPlan, Charges, EdgeLimits, IdentityLimits, IdentityQuotas, ModelLimits, RuleBuckets,
+    },
 };
 
-/// One quota per period that the limit gives.
+/// One quota per period of requests that the limit gives.
 pub(super) fn quotas(limit: &Limit) -> Result<Vec<Quota>, QuotaError> {
-    limit
-        .request_rates()
-        .map(|rate| Quota::new(rate.capacity.get(), rate.amount.get(), rate.period))
-        .collect()
+    limit.request_rates().map(quota).collect()
 }
 
-/// Buckets that get a place of their own, at the most: those of keys, users, teams and models, four periods each.
+fn identity_quotas(limit: &IdentityLimit) -> Result<IdentityQuotas, QuotaError> {
+    Ok(IdentityQuotas {
+        requests: quotas(limit)?,
+        tokens: limit.token_rates().map(quota).collect::<Result<_, _>>()?,
+    })
+}
+
+fn quota(rate: Rate) -> Result<Quota, QuotaError> {
+    Quota::new(rate.capacity.get(), rate.amount.get(), rate.period)
+}
+
+/// Buckets that get a place of their own, at the most: those of keys, users, teams and models, each with four periods of
+/// requests and three of tokens.
 pub(super) fn known_buckets(config: &GatewayConfig) -> usize {
     const AT_MOST: usize = 65_536;
     let models: usize = config.backends.iter().map(|backend| backend.models.len()).sum();
     let overrides = config.rate_limiting.limits.per_model.overrides.len();
     let known = 3 * config.api_keys.keys.len() + models + overrides + 2;
-    (4 * known).min(AT_MOST)
+    (7 * known).min(AT_MOST)
 }
 
 /// Quotas per identity: those of its override, else the dimension's own.
 struct PerIdentity {
-    common: Vec<Quota>,
-    overrides: HashMap<Digest, Vec<Quota>>,
+    common: IdentityQuotas,
+    overrides: HashMap<Digest, IdentityQuotas>,
 }
 
 impl PerIdentity {
     fn new<K: Ord>(limit: &DimensionLimit<K>, digest: impl Fn(&K) -> Digest) -> Result<Self, QuotaError> {
-        let overrides = limit.overrides.iter().map(|(name, limit)| Ok((digest(name), quotas(limit)?)));
-        Ok(Self { common: quotas(limit)?, overrides: overrides.collect::<Result<_, QuotaError>>()? })
+        let overrides =
+            limit.overrides.iter().map(|(name, limit)| Ok((digest(name), identity_quotas(limit)?)));
+        Ok(Self { common: identity_quotas(limit)?, overrides: overrides.collect::<Result<_, QuotaError>>()? })
     }
 
-    fn of(&self, identity: Digest) -> &[Quota] {
+    fn of(&self, identity: Digest) -> &IdentityQuotas {
         self.overrides.get(&identity).unwrap_or(&self.common)
     }
 }
@@ -69,7 +81,7 @@ pub(super) fn edge(
     }
     let limits = &rate_limiting.limits;
     let mut global = Charges::of_everybody(&quotas(&limits.global)?);
-    pin(&mut global, limiter);
+    pin(global.as_mut_slice(), limiter);
     let mut client_overrides = limits
         .per_client
         .overrides
@@ -90,52 +102,47 @@ pub(super) fn identity(
     let per_key = PerIdentity::new(&limits.per_api_key, |id| hasher.api_key_id(id))?;
     let per_user = PerIdentity::new(&limits.per_user, |name| hasher.user(name.as_str()))?;
     let per_team = PerIdentity::new(&limits.per_team, |name| hasher.team(name.as_str()))?;
-    let own: HashMap<Digest, Vec<Quota>> = config
+    let own: HashMap<Digest, IdentityQuotas> = config
         .api_keys
         .keys
         .iter()
         .filter_map(|key| Some((hasher.api_key_id(&key.id), key.rate_limit.as_ref()?)))
-        .map(|(id, limit)| Ok((id, quotas(limit)?)))
+        .map(|(id, limit)| Ok((id, identity_quotas(limit)?)))
         .collect::<Result<_, QuotaError>>()?;
     let tenants = identities::Tenants::new(config, hasher);
 
     let plan = |identity: &Identity| {
         let key = identity.key().digest();
-        let key_quotas = own.get(&key).map_or_else(|| per_key.of(key), Vec::as_slice);
-        let mut charges = Charges::of_identity(Dimension::ApiKey, key, key_quotas);
+        let key_quotas = own.get(&key).unwrap_or_else(|| per_key.of(key));
+        let mut buckets = Buckets::of_identity(Dimension::ApiKey, key, key_quotas);
         if let Some(user) = identity.user() {
-            charges.push_identity(Dimension::User, user, per_user.of(user));
+            buckets.push_identity(Dimension::User, user, per_user.of(user));
         }
         if let Some(team) = identity.team() {
-            charges.push_identity(Dimension::Team, team, per_team.of(team));
+            buckets.push_identity(Dimension::Team, team, per_team.of(team));
         }
         // A flood of unknown addresses can fill the store; it must not push those who are known into shared buckets.
-        pin(&mut charges, limiter);
+        pin(buckets.iter_mut(), limiter);
         let bypass = config.rate_limiting.bypass_keys.iter().any(|id| **id == **identity.key().name());
-        CallerPlan { charges, tenant: tenants.of(identity), bypass }
+        CallerPlan { buckets, tenant: tenants.of(identity), bypass }
     };
-    Ok(IdentityLimits {
-        plans: directory
-            .identities()
-            .iter()
-            .map(|identity| (identity.key().digest(), Arc::new(plan(identity))))
-            .collect(),
-        models: models(config, hasher, limiter)?,
-    })
+    let identities = directory.identities().iter();
+    let plans = identities.map(|identity| (identity.key().digest(), Arc::new(plan(identity)))).collect();
+    Ok(IdentityLimits::new(plans, models(config, hasher, limiter)?))
 }
 
 fn models(config: &GatewayConfig, hasher: &Hasher, limiter: &Limiter) -> Result<ModelLimits, AssembleError> {
     let per_model = &config.rate_limiting.limits.per_model;
-    let rules = |named: Vec<(String, Vec<Quota>)>| {
-        let mut found = RuleCharges::default();
+    let rules = |named: Vec<(String, IdentityQuotas)>| {
+        let mut found = RuleBuckets::default();
         let mut patterns = Vec::new();
         for (text, quotas) in named {
             let pattern: ModelPattern =
                 text.parse().map_err(|_| AssembleError::Value("a model pattern is not valid"))?;
-            let mut charges = Charges::of_identity(Dimension::Model, hasher.model(&text), &quotas);
-            pin(&mut charges, limiter);
+            let mut buckets = Buckets::of_identity(Dimension::Model, hasher.model(&text), &quotas);
+            pin(buckets.iter_mut(), limiter);
             patterns.push(pattern);
-            found.charges.push(charges);
+            found.buckets.push(buckets);
         }
         found.rules = ModelRules::new(patterns);
         Ok::<_, AssembleError>(found)
@@ -143,11 +150,11 @@ fn models(config: &GatewayConfig, hasher: &Hasher, limiter: &Limiter) -> Result<
     let overrides = per_model
         .overrides
         .iter()
-        .map(|(pattern, limit)| Ok((pattern.as_str().to_owned(), quotas(limit)?)))
+        .map(|(pattern, limit)| Ok((pattern.as_str().to_owned(), identity_quotas(limit)?)))
         .collect::<Result<_, QuotaError>>()?;
-    let common = quotas(per_model)?;
-    let mut unnamed = Charges::of_identity(Dimension::Model, hasher.model(""), &common);
-    pin(&mut unnamed, limiter);
+    let common = identity_quotas(per_model)?;
+    let mut unnamed = Buckets::of_identity(Dimension::Model, hasher.model(""), &common);
+    pin(unnamed.iter_mut(), limiter);
     let mut served: Vec<String> = config
         .backends
         .iter()
@@ -164,8 +171,8 @@ fn models(config: &GatewayConfig, hasher: &Hasher, limiter: &Limiter) -> Result<
 }
 
 /// Gives buckets that are known beforehand a place of their own, found without a look-up.
-fn pin(charges: &mut Charges, limiter: &Limiter) {
-    for charge in charges.as_mut_slice() {
+fn pin<'a>(charges: impl IntoIterator<Item = &'a mut Charge>, limiter: &Limiter) {
+    for charge in charges {
         charge.key = limiter.pin(charge.key);
     }
 }

@@ -7,7 +7,10 @@ mod store;
 
 use std::{collections::HashMap, io, num::NonZeroU32, path::PathBuf, sync::Arc, time::Duration};
 
-use fairlane_config::{GatewayConfig, model};
+use fairlane_config::{
+    GatewayConfig,
+    model::{self, TokenEstimator},
+};
 use fairlane_fair_queue::{Class, ClassLimits, Limits, Reason};
 use fairlane_identity::{AddressSet, ClientPrefix, Directory, DirectoryError, Hasher, TrustedProxies};
 use fairlane_limiter::{QuotaError, redis::SettingsError};
@@ -20,7 +23,7 @@ use crate::{
     edge::{EdgeSettings, EdgeTimeouts, Workers},
     limits::{Charges, IdentityLimits},
     proxy::{InvalidCredential, InvalidTarget, Proxy, ProxyError},
-    request::Routes,
+    request::{Estimator, Routes, TokenSettings},
     telemetry::Telemetry,
 };
 
@@ -45,6 +48,8 @@ pub struct Parts {
     pub models: Vec<Box<str>>,
     /// What callers are charged.
     pub limits: IdentityLimits,
+    /// How their tokens are counted.
+    pub tokens: TokenCounting,
     /// Decides and holds.
     pub admission: Arc<Admission>,
     /// The store, for metrics.
@@ -64,6 +69,15 @@ pub struct BodyBounds {
     pub progress: Duration,
     /// All of it, from the request's head: no class of request may take longer.
     pub total: Duration,
+}
+
+/// How tokens are counted before a backend has counted them.
+#[derive(Clone, Copy, Debug)]
+pub struct TokenCounting {
+    /// What is taken for a token, and for an answer.
+    pub settings: TokenSettings,
+    /// What counts a prompt.
+    pub estimator: Estimator,
 }
 
 /// A configuration that was accepted cannot be put to work.
@@ -129,6 +143,10 @@ pub fn assemble(config: &GatewayConfig) -> Result<Parts, AssembleError> {
     } else {
         IdentityLimits::default()
     };
+    let tokens = tokens(config);
+    if limits.count_tokens() {
+        tokens.estimator.prepare();
+    }
     let admission = Admission::new(Arc::clone(&limiter), queue(config), clock, Arc::clone(&telemetry));
     let backend_charges = backends::charges(config, &hasher)?;
     let proxy = backends::proxy(config, &backend_charges, &limiter)?;
@@ -147,6 +165,7 @@ pub fn assemble(config: &GatewayConfig) -> Result<Parts, AssembleError> {
         },
         models: backends::listed_models(config),
         limits,
+        tokens,
         admission: Arc::new(admission),
         limiter,
         proxy: Arc::new(proxy),
@@ -200,25 +219,48 @@ fn hasher(identity: &model::Identity) -> Result<Hasher, AssembleError> {
     Hasher::new(key).map_err(|_| AssembleError::Value("the hash key is empty"))
 }
 
+/// How requests are held, if they are: queued for want of requests, deferred for want of tokens.
 fn queue(config: &GatewayConfig) -> Option<QueueSettings> {
-    let fair = &config.rate_limiting.fair_queuing;
-    (config.rate_limiting.enabled && fair.enabled).then(|| QueueSettings {
+    let rate_limiting = &config.rate_limiting;
+    let (fair, deferred) = (&rate_limiting.fair_queuing, &rate_limiting.deferred_admission);
+    let requests = fair.enabled.then(|| ClassLimits {
+        max_held: fair.max_total_queued,
+        max_held_per_tenant: fair.max_queue_depth_per_tenant,
+        max_wait: Duration::from_millis(fair.max_wait_ms.get()),
+    });
+    let tokens = deferred.enabled.then(|| ClassLimits {
+        max_held: deferred.max_held,
+        max_held_per_tenant: deferred.max_held_per_tenant,
+        max_wait: Duration::from_millis(deferred.max_wait_ms.get()),
+    });
+    let holds = requests.is_some() || tokens.is_some();
+    (rate_limiting.enabled && holds).then(|| QueueSettings {
         limits: Limits {
-            requests: Some(ClassLimits {
-                max_held: fair.max_total_queued,
-                max_held_per_tenant: fair.max_queue_depth_per_tenant,
-                max_wait: Duration::from_millis(fair.max_wait_ms.get()),
-            }),
-            tokens: None,
+            requests,
+            tokens,
             max_tenants: fair.max_tenants,
             max_in_flight: u32::try_from(fair.max_in_flight.get())
                 .ok()
                 .and_then(NonZeroU32::new)
                 .unwrap_or(NonZeroU32::MAX),
         },
-        max_wait: Duration::from_millis(fair.max_wait_ms.get()),
         smallest_total: config.timeouts.request.smallest_total(),
         tenant_dimension: fair.tenant_dimension.as_str(),
         max_body_bytes: config.server.max_buffered_bytes.get(),
     })
+}
+
+/// How tokens are counted before a backend has counted them.
+fn tokens(config: &GatewayConfig) -> TokenCounting {
+    let tokens = &config.rate_limiting.tokens;
+    TokenCounting {
+        settings: TokenSettings {
+            default_output: tokens.default_output,
+            bytes_per_token: tokens.bytes_per_token,
+        },
+        estimator: match tokens.estimator {
+            TokenEstimator::Tiktoken => Estimator::Tiktoken,
+            _ => Estimator::Bytes,
+        },
+    }
 }

@@ -2,19 +2,24 @@
 
 use std::time::Duration;
 
+use fairlane_fair_queue::Class;
 use fairlane_identity::Digest;
-use fairlane_limiter::{Balances, BucketKey, Charge, Quota, Settlement};
+use fairlane_limiter::{Balances, BucketKey, Charge, Quota};
 use smallvec::SmallVec;
 
 use crate::{
-    answer::{QuotaStatus, is_smaller_share},
-    dimension::Dimension,
+    answer::{QuotaStatus, Quotas, is_smaller_share},
+    dimension::{Dimension, class_of},
 };
 
 /// A request meets a handful of buckets; more spill to the heap.
 pub(crate) const USUAL_CHARGES: usize = 6;
 
-/// Charges of one decision, in the order in which they are told to the limiter.
+/// What the name of a bucket of tokens differs by from that of a bucket of requests. There are fewer periods than this.
+const TOKENS: u128 = 1 << 3;
+
+/// Charges of one decision, in the order in which they are told to the limiter: those that count requests, then those
+/// that count tokens.
 #[derive(Clone, Debug, Default)]
 pub struct Charges(SmallVec<[Charge; USUAL_CHARGES]>);
 
@@ -31,22 +36,56 @@ impl Charges {
     #[must_use]
     pub fn of_everybody(quotas: &[Quota]) -> Self {
         let mut charges = Self::default();
-        charges.push_buckets(Dimension::Global, 0, quotas);
+        charges.push_buckets(Class::Requests, Dimension::Global, 0, quotas);
         charges
     }
 
     /// Adds one request for each of an identity's buckets in a dimension.
     pub fn push_identity(&mut self, dimension: Dimension, identity: Digest, quotas: &[Quota]) {
-        self.push_buckets(dimension, u128::from_be_bytes(identity.to_bytes()), quotas);
+        self.push_buckets(Class::Requests, dimension, u128::from_be_bytes(identity.to_bytes()), quotas);
     }
 
-    /// Digests are keyed and separated by dimension, so that flipping low bits by the period's number can only meet
-    /// another bucket by a collision of 128 bits.
-    fn push_buckets(&mut self, dimension: Dimension, identity: u128, quotas: &[Quota]) {
+    /// Adds each of an identity's buckets of tokens in a dimension. What they are charged is known only with a request:
+    /// see [`reserve`](Self::reserve).
+    pub fn push_tokens(&mut self, dimension: Dimension, identity: Digest, quotas: &[Quota]) {
+        self.push_buckets(Class::Tokens, dimension, u128::from_be_bytes(identity.to_bytes()), quotas);
+    }
+
+    /// Digests are keyed and separated by dimension, so that flipping low bits can only meet another bucket by a collision
+    /// of 128 bits. Flipped are those of the period's number and of what is counted: the latter tells apart where only the
+    /// digest is looked at, as gates do.
+    fn push_buckets(&mut self, class: Class, dimension: Dimension, identity: u128, quotas: &[Quota]) {
+        let (kind, cost) = match class {
+            Class::Requests => (0, 1),
+            Class::Tokens => (TOKENS, 0),
+        };
         for (period, quota) in (0..).zip(quotas) {
-            let key = BucketKey::new(dimension.in_limiter(), identity ^ period);
-            self.0.push(Charge::new(key, *quota, 1));
+            let key = BucketKey::new(dimension.in_limiter(class), identity ^ kind ^ period);
+            self.0.push(Charge::new(key, *quota, cost));
         }
+    }
+
+    /// Adds a charge of `cost` to each of these buckets of tokens.
+    pub fn reserve(&mut self, tokens: &Self, cost: u64) {
+        self.0.extend(tokens.0.iter().map(|charge| Charge { cost, ..*charge }));
+    }
+
+    /// What the smallest of its buckets ever holds; `None` if there are none.
+    #[must_use]
+    pub fn smallest_capacity(&self) -> Option<u64> {
+        self.0.iter().map(|charge| charge.quota.capacity()).min()
+    }
+
+    /// The first charge that is larger than its bucket ever is.
+    #[must_use]
+    pub fn exceeding(&self) -> Option<usize> {
+        self.0.iter().position(|charge| charge.cost > charge.quota.capacity())
+    }
+
+    /// The charges of one class alone.
+    #[must_use]
+    pub fn of_class(&self, class: Class) -> Self {
+        Self(self.0.iter().filter(|charge| class_of(&charge.key) == class).copied().collect())
     }
 
     /// Adds all charges of `others`.
@@ -77,18 +116,32 @@ impl Charges {
         Dimension::of(&self.0.get(index)?.key)
     }
 
-    /// What undoes them.
-    pub fn reversed(&self) -> impl Iterator<Item = Settlement> {
-        self.0.iter().map(|charge| {
-            Settlement::new(charge.key, charge.quota, i64::try_from(charge.cost).unwrap_or(i64::MAX))
-        })
+    /// The dimensions in which tokens are charged, one for each bucket.
+    pub fn token_dimensions(&self) -> impl Iterator<Item = Dimension> + '_ {
+        let tokens = self.0.iter().filter(|charge| class_of(&charge.key) == Class::Tokens);
+        tokens.filter_map(|charge| Dimension::of(&charge.key))
     }
 
-    /// The tightest of the buckets, given their balances in the same order: the first with the smallest share left.
+    /// What the charge at `index` counts.
     #[must_use]
-    pub fn tightest(&self, balances: &Balances) -> Option<QuotaStatus> {
+    pub fn class(&self, index: usize) -> Class {
+        self.0.get(index).map_or(Class::Requests, |charge| class_of(&charge.key))
+    }
+
+    /// The tightest of the buckets of each class, given their balances in the same order: the first with the smallest share
+    /// left.
+    #[must_use]
+    pub fn tightest(&self, balances: &Balances) -> Quotas {
+        // Those of requests come first.
+        let requests = self.0.iter().take_while(|charge| class_of(&charge.key) == Class::Requests).count();
+        let tokens = self.tightest_among(requests..self.0.len(), balances);
+        Quotas { requests: self.tightest_among(0..requests, balances), tokens: tokens.map(Box::new) }
+    }
+
+    fn tightest_among(&self, range: std::ops::Range<usize>, balances: &Balances) -> Option<QuotaStatus> {
         let left = |index| u64::try_from(balances.remaining(index).unwrap_or(0)).unwrap_or(0);
-        let mut charges = self.0.iter().enumerate();
+        let start = range.start;
+        let mut charges = self.0.get(range)?.iter().zip(start..).map(|(charge, index)| (index, charge));
         let first = charges.next()?;
         let (index, charge) = charges.fold(first, |tightest, other| {
             let of = |(index, charge): (usize, &Charge)| (left(index), charge.quota.capacity());

@@ -8,5 +8,5 @@ pub(crate) use self::charges::USUAL_CHARGES;
 pub use self::{
     charges::Charges,
     edge::EdgeLimits,
-    identity::{CallerPlan, IdentityLimits, ModelLimits, RuleCharges},
+    identity::{Buckets, CallerPlan, IdentityLimits, IdentityQuotas, ModelLimits, RuleBuckets},
 };

@@ -22,7 +22,7 @@ use tower::{Service, ServiceExt};
 use super::backend_body::BackendBody;
 use super::health::Health;
 use super::pool::Pool;
-use super::{HttpTarget, ProxyError, Reached};
+use super::{HttpTarget, Payload, ProxyError, Reached};
 use crate::body::BoxError;
 
 /// How one backend is reached.
@@ -190,13 +190,13 @@ impl Service<Uri> for Connector {
 
 /// A request's body, which knows whether a connection has begun to take the request.
 pub(super) struct OutboundBody {
-    bytes: Bytes,
+    payload: Payload,
     reached: Reached,
 }
 
 impl OutboundBody {
-    pub(super) fn new(bytes: Bytes, reached: Reached) -> Self {
-        Self { bytes, reached }
+    pub(super) fn new(payload: Payload, reached: Reached) -> Self {
+        Self { payload, reached }
     }
 }
 
@@ -209,17 +209,16 @@ impl Body for OutboundBody {
         _: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
         self.reached.note();
-        let bytes = std::mem::take(&mut self.bytes);
-        Poll::Ready((!bytes.is_empty()).then(|| Ok(Frame::data(bytes))))
+        Poll::Ready(self.payload.next_piece().map(|piece| Ok(Frame::data(piece))))
     }
 
     /// Asked by a connection, HTTP/1 or 2, when it writes the head, and by nobody before.
     fn is_end_stream(&self) -> bool {
         self.reached.note();
-        self.bytes.is_empty()
+        self.payload.is_empty()
     }
 
     fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.bytes.len() as u64)
+        SizeHint::with_exact(self.payload.len() as u64)
     }
 }

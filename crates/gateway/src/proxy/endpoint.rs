@@ -4,7 +4,6 @@ use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use fairlane_identity::ModelRules;
 use fairlane_limiter::Decision;
 use http::header::HOST;
@@ -16,8 +15,8 @@ use super::client::{BackendClient, OutboundBody, TrustedRoots};
 use super::health::Health;
 use super::telemetry::BackendMetrics;
 use super::{
-    Backend, BackendQuota, Credential, ForwardError, HealthSettings, HttpTarget, ProxyError, Reached, Target,
-    Timeouts,
+    Backend, BackendQuota, Credential, ForwardError, HealthSettings, HttpTarget, Payload, ProxyError,
+    Reached, Target, Timeouts,
 };
 use crate::body::{Body, BoxError};
 use crate::echo::{self, EchoSettings};
@@ -44,7 +43,7 @@ pub(super) struct Attempt {
     pub(super) method: Method,
     pub(super) path: PathAndQuery,
     pub(super) headers: HeaderMap,
-    pub(super) body: Bytes,
+    pub(super) body: Payload,
     pub(super) reached: Reached,
 }
 
@@ -56,7 +55,7 @@ enum Outgoing<'a> {
 
 async fn echoed(settings: &EchoSettings, attempt: Attempt) -> Response<Body> {
     attempt.reached.note();
-    echo::handle(settings, &attempt.method, attempt.path.path(), &attempt.body).await
+    echo::handle(settings, &attempt.method, attempt.path.path(), &attempt.body.whole()).await
 }
 
 // === impl Endpoint ===
@@ -153,7 +152,7 @@ impl Endpoint {
         let Some(uri) = self.settings.path.as_ref().and_then(|path| target.uri(path).ok()) else {
             return true;
         };
-        let mut request = Box::new(Request::new(OutboundBody::new(Bytes::new(), Reached::default())));
+        let mut request = Box::new(Request::new(OutboundBody::new(Payload::default(), Reached::default())));
         *request.uri_mut() = uri;
         self.sign(target, request.headers_mut());
         client.send(request).await.is_ok_and(|response| response.status().is_success())

@@ -4,7 +4,6 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use fairlane_limiter::{Decision, Granted};
 use http::uri::{Authority, PathAndQuery};
 use http::{HeaderMap, HeaderValue, Method, Response};
@@ -18,7 +17,7 @@ use super::endpoint::{Attempt, Endpoint};
 use super::headers::{self, Sender};
 use super::health::Standing;
 use super::taken::Taken;
-use super::{Backend, ForwardError, HealthWatch, ProxyError, Reached, Timeouts};
+use super::{Backend, ForwardError, HealthWatch, Payload, ProxyError, Reached, Timeouts};
 use crate::answer::Dialect;
 use crate::body::Body;
 
@@ -42,7 +41,7 @@ pub struct Outbound<'a> {
     /// The caller's headers; what a backend must not see is dropped here.
     pub headers: HeaderMap,
     /// Its whole body, sent byte for byte.
-    pub body: Bytes,
+    pub body: Payload,
     /// The model it asks for. Without one, every backend is a candidate.
     pub model: Option<&'a str>,
     /// Whether the answer is to be streamed, which decides its timeouts.

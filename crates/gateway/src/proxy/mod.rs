@@ -26,6 +26,7 @@ mod error;
 mod forward;
 mod headers;
 mod health;
+mod payload;
 mod pool;
 mod quota;
 mod taken;
@@ -40,5 +41,6 @@ pub use backend::{
 pub use error::{ForwardError, ProxyError};
 pub use forward::{Forwarded, Outbound, Proxy};
 pub use health::HealthWatch;
+pub use payload::Payload;
 pub use quota::{BackendQuota, QuotaFuture};
 pub use target::{HttpTarget, InvalidTarget, Target};

@@ -61,6 +61,13 @@ fn describe() {
         ("rate_limit_fair_queue_grants_total", "Admission attempts granted from a queue."),
         ("rate_limit_fair_queue_refused_total", "Requests refused instead of, or after, being queued."),
         (
+            "rate_limit_deferred_admission_refused_total",
+            "Requests refused instead of, or after, being deferred.",
+        ),
+        ("rate_limit_tokens_reserved_total", "Tokens taken from budgets before requests were sent."),
+        ("rate_limit_tokens_settled_total", "Tokens that requests were charged for in the end."),
+        ("rate_limit_tokens_returned_total", "Reserved tokens that were given back to budgets."),
+        (
             "rate_limit_overflow_total",
             "Charges that shared an overflow bucket, because max_buckets were in use.",
         ),
@@ -80,6 +87,10 @@ fn describe() {
     }
     for (name, help) in [
         ("rate_limit_fair_queue_depth", "Requests held in the queues now."),
+        (
+            "rate_limit_deferred_admission_held",
+            "Requests deferred now, until a token budget has room for them.",
+        ),
         ("rate_limit_fair_queue_tenants", "Tenants the scheduler tracks now."),
         ("rate_limit_store_up", "1 while the limit store answers."),
         ("rate_limit_buckets", "Buckets the memory store holds now."),
@@ -90,6 +101,10 @@ fn describe() {
     }
     for (name, help) in [
         ("rate_limit_fair_queue_wait_seconds", "Time a request was held before its attempt was granted."),
+        (
+            "rate_limit_deferred_admission_wait_seconds",
+            "Time a request was deferred before its attempt was granted.",
+        ),
         ("rate_limit_store_seconds", "Time of a decision in the limit store."),
         ("http_request_duration_seconds", "Time from a request's head to the end of its answer."),
         ("http_first_byte_seconds", "Time from a request's head to the head of its answer."),

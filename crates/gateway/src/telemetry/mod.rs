@@ -9,9 +9,11 @@
 mod exporter;
 mod routes;
 mod store;
+mod tokens;
 
 use std::time::Duration;
 
+use fairlane_fair_queue::Class;
 use http::{Method, StatusCode};
 use metrics::{Counter, Gauge, Histogram, counter, gauge, histogram};
 
@@ -19,6 +21,7 @@ use self::routes::RouteMetrics;
 pub use self::{
     exporter::{Exporter, ExporterError},
     store::StoreMetrics,
+    tokens::{DeferralMetrics, TokenDimensions, TokenMetrics},
 };
 use crate::dimension::Dimension;
 
@@ -47,9 +50,14 @@ impl Verdict {
 
 /// The gateway's metrics.
 pub struct Telemetry {
-    decisions: [[Counter; 3]; 7],
+    /// By class and dimension.
+    decisions: [[[Counter; 3]; 7]; 2],
     /// What the fair queue tells.
     pub queue: QueueMetrics,
+    /// What deferred admission tells.
+    pub deferral: DeferralMetrics,
+    /// What token budgets tell.
+    pub tokens: TokenMetrics,
     buckets: Gauge,
     overflow: Counter,
     routes: Vec<RouteMetrics>,
@@ -121,26 +129,35 @@ impl Telemetry {
     ) -> Self {
         gauge!("fairlane_build_info", "version" => env!("CARGO_PKG_VERSION")).set(1.0);
         Self {
-            decisions: Dimension::ALL.map(|dimension| {
-                Verdict::ALL.map(|verdict| {
-                    counter!(
-                        "rate_limit_decisions_total",
-                        "limit_type" => dimension.as_str(),
-                        "class" => "requests",
-                        "decision" => verdict.as_str()
-                    )
+            decisions: Class::ALL.map(|class| {
+                Dimension::ALL.map(|dimension| {
+                    Verdict::ALL.map(|verdict| {
+                        counter!(
+                            "rate_limit_decisions_total",
+                            "limit_type" => dimension.as_str(),
+                            "class" => class.as_str(),
+                            "decision" => verdict.as_str()
+                        )
+                    })
                 })
             }),
             queue: QueueMetrics::new(tenant_dimension, reasons),
+            deferral: DeferralMetrics::new(),
+            tokens: TokenMetrics::new(),
             buckets: gauge!("rate_limit_buckets"),
             overflow: counter!("rate_limit_overflow_total"),
             routes: routes.into_iter().chain([UNKNOWN_ROUTE]).map(RouteMetrics::new).collect(),
         }
     }
 
-    /// Counts a decision under the dimension that bound it.
-    pub fn decided(&self, dimension: Dimension, verdict: Verdict) {
-        let row = self.decisions.get(dimension.index());
+    /// Counts a decision under the charge that bound it.
+    pub fn decided(&self, dimension: Dimension, class: Class, verdict: Verdict) {
+        let [requests, tokens] = &self.decisions;
+        let rows = match class {
+            Class::Requests => requests,
+            Class::Tokens => tokens,
+        };
+        let row = rows.get(dimension.index());
         if let Some(counter) = row.and_then(|row| row.get(verdict as usize)) {
             counter.increment(1);
         }

@@ -135,7 +135,7 @@ pub(crate) fn post(body: &'static str) -> Outbound<'static> {
         path_and_query: "/v1/chat/completions".parse().unwrap(),
         authority: None,
         headers: HeaderMap::new(),
-        body: Bytes::from_static(body.as_bytes()),
+        body: Bytes::from_static(body.as_bytes()).into(),
         model: Some("m"),
         stream: false,
         dialect: fairlane_gateway::answer::Dialect::OpenAi,

@@ -98,7 +98,7 @@ async fn a_stream_has_its_total() {
         r#"{{"model":"m","messages":[{{"role":"user","content":"{}"}}],"stream":true}}"#,
         "four".repeat(40)
     );
-    let outbound = Outbound { stream: true, body: long.into(), ..post("") };
+    let outbound = Outbound { stream: true, body: bytes::Bytes::from(long).into(), ..post("") };
     let (answer, seconds) = outcome(echo(0, 29), outbound).await;
     let text = answer.unwrap().unwrap();
     assert!(text.contains("backend_timeout") && !text.contains("[DONE]"), "{text}");

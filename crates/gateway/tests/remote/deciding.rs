@@ -53,7 +53,7 @@ async fn without_a_queue_a_refusal_is_one_call() {
     house.exhaust().await;
     let refused = house.admit(1).await.unwrap_err();
     let Fault::RateLimited(limited) = &refused.fault else { panic!("{refused:?}") };
-    assert_eq!((limited.retry_after, refused.quota.unwrap().remaining), (INTERVAL, 0));
+    assert_eq!((limited.retry_after, refused.quotas.requests.unwrap().remaining), (INTERVAL, 0));
     assert_eq!(house.store.calls(), [3, 0, 0]);
 }
 
@@ -150,10 +150,14 @@ async fn what_is_given_back_wakes_those_who_wait_for_it() {
 #[tokio::test(start_paused = true)]
 async fn a_refusal_of_the_queue_tells_the_quota_it_knows_or_looks() {
     let limits = Limits {
-        requests: Some(ClassLimits { max_held_per_tenant: NonZeroUsize::MIN, ..ClassLimits::default() }),
+        requests: Some(ClassLimits {
+            max_held_per_tenant: NonZeroUsize::MIN,
+            max_wait: Duration::from_millis(250),
+            ..ClassLimits::default()
+        }),
         ..Limits::default()
     };
-    let queue = QueueSettings { limits, max_wait: Duration::from_millis(250), ..settings() };
+    let queue = QueueSettings { limits, ..settings() };
     let house = House::with(Some(queue), Outage::FailClosed, ten_per_second());
     house.exhaust().await;
     let mut first = pin!(house.admit(1));
@@ -165,7 +169,7 @@ async fn a_refusal_of_the_queue_tells_the_quota_it_knows_or_looks() {
 
     // It has to join without being asked for, and finds its lane full.
     let refused = house.admit(1).await.unwrap_err();
-    assert_eq!((reason(&refused), refused.quota.unwrap().remaining), ("tenant_queue_full", 0));
+    assert_eq!((reason(&refused), refused.quotas.requests.unwrap().remaining), ("tenant_queue_full", 0));
     assert_eq!(house.store.calls(), [3, 1, 0]);
     first.await.unwrap().keep_charges();
 }

@@ -2,10 +2,10 @@
 
 use std::{future::poll_fn, pin::Pin, sync::Arc, task::Poll, time::Duration};
 
-use fairlane_fair_queue::{Limits, Reason, TenantKey, Weight};
+use fairlane_fair_queue::{ClassLimits, Limits, Reason, TenantKey, Weight};
 use fairlane_gateway::{
     admission::{Admission, Admitting, Ask, Limiter, Outage, QueueSettings, Refused, Tenant},
-    answer::Fault,
+    answer::{Fault, HoldRefusal},
     clock::TokioClock,
     dimension::Dimension,
     limits::Charges,
@@ -33,11 +33,16 @@ pub(crate) struct House {
 pub(crate) fn settings() -> QueueSettings {
     QueueSettings {
         limits: Limits::default(),
-        max_wait: Duration::from_secs(5),
         smallest_total: Duration::from_secs(60),
         tenant_dimension: "user",
         max_body_bytes: 1_000,
     }
+}
+
+/// The same, where nobody is held for longer than `max_wait`.
+pub(crate) fn held_for(max_wait: Duration) -> QueueSettings {
+    let requests = ClassLimits { max_wait, ..ClassLimits::default() };
+    QueueSettings { limits: Limits { requests: Some(requests), ..Limits::default() }, ..settings() }
 }
 
 pub(crate) fn ten_per_second() -> Quota {
@@ -122,5 +127,6 @@ pub(crate) fn assert_out(refused: &Refused) {
 #[track_caller]
 pub(crate) fn reason(refused: &Refused) -> &'static str {
     let Fault::RateLimited(limited) = &refused.fault else { panic!("{refused:?}") };
-    limited.fair_queue.expect("refused by the queue").reason
+    let Some(HoldRefusal::Queue(queue)) = limited.held else { panic!("{limited:?}") };
+    queue.reason
 }

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::{
     far::Fate,
-    house::{House, INTERVAL, pending, settings, ten_per_second},
+    house::{House, INTERVAL, held_for, pending, settings, ten_per_second},
 };
 
 const SLOW: Duration = Duration::from_millis(20);
@@ -92,8 +92,7 @@ async fn while_its_attempt_is_under_way() {
 
 #[tokio::test(start_paused = true)]
 async fn while_the_queues_refusal_looks_at_the_bucket() {
-    let queue = QueueSettings { max_wait: Duration::from_millis(50), ..settings() };
-    let house = House::with(Some(queue), Outage::FailClosed, ten_per_second());
+    let house = House::with(Some(held_for(Duration::from_millis(50))), Outage::FailClosed, ten_per_second());
     house.exhaust().await;
     house.store.peeks(Fate::After(SLOW));
     {

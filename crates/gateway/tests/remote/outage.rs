@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use crate::{
     far::Fate,
-    house::{House, INTERVAL, assert_out, pending, settings, ten_per_second},
+    house::{House, INTERVAL, assert_out, held_for, pending, settings, ten_per_second},
 };
 
 const TIMEOUT: Duration = Duration::from_millis(50);
@@ -90,9 +90,7 @@ async fn nobody_joins_those_who_wait() {
 
 #[tokio::test(start_paused = true)]
 async fn a_wait_that_runs_out_in_it_ends_with_503_too() {
-    let limits = Limits::default();
-    let queue = QueueSettings { limits, max_wait: Duration::from_millis(250), ..settings() };
-    let house = House::with(Some(queue), Outage::FailClosed, ten_per_second());
+    let house = House::with(Some(held_for(Duration::from_millis(250))), Outage::FailClosed, ten_per_second());
     house.exhaust().await;
     // Tenant 2 takes half of what comes, so that the second of tenant 1 does not make it.
     let first = tokio::spawn(house.admit(1));

@@ -6,7 +6,7 @@ use std::time::Duration;
 use fairlane_limiter::conformance::{self, Harness};
 use fairlane_limiter::redis::{Mode, RedisStore};
 use fairlane_limiter::{Charge, Clock, ManualClock, Settlement, Store, StoreError, Timestamp};
-use fairlane_redis_servers::{Cluster, ClusterOptions, Server, wait};
+use fairlane_redis_servers::{Cluster, ClusterOptions, Server, ServerOptions, wait};
 use tokio::time::Instant;
 
 use crate::support::{charge, clock, key, left, settings, slow, up};
@@ -132,6 +132,22 @@ async fn slots_move_without_a_call_lost_or_charged_twice() {
     moving.finish().await;
     settling.await.unwrap().unwrap();
     assert_eq!(left(&store, 7, quota).await, 1_000_000 - granted - 1);
+}
+
+/// A cluster of one, which never needed to know its own address.
+#[tokio::test]
+async fn one_server_may_be_a_cluster() {
+    let options = ServerOptions::new().line("cluster-enabled yes").line("cluster-require-full-coverage no");
+    let server = Server::start_with(options).await;
+    let store = RedisStore::new(settings(&server.url(), Mode::Cluster)).unwrap();
+    store.take(&[charge(1, slow(10), 1)]).await.expect_err("nobody has a slot");
+    assert!(!store.is_up());
+    server.command(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"]).await;
+    up(&store, true).await;
+    assert!(store.take(&[charge(1, slow(10), 1), charge(2, slow(10), 1)]).await.unwrap().is_granted());
+    store.settle(&[Settlement::new(key(0, 1), slow(10), 1)]).await.unwrap();
+    assert_eq!((left(&store, 1, slow(10)).await, left(&store, 2, slow(10)).await), (10, 9));
+    assert_eq!(store.health().borrow().nodes[0].address, server.addr().to_string());
 }
 
 /// Somebody has begun to move a slot, and gone home.

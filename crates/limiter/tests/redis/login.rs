@@ -46,6 +46,15 @@ async fn a_password_may_be_given_apart_from_the_url() {
 }
 
 #[tokio::test]
+async fn a_server_is_found_by_name_and_by_either_kind_of_address() {
+    let server = Server::start_with(ServerOptions::new().line("bind 127.0.0.1 ::1")).await;
+    let port = server.addr().port();
+    for host in ["127.0.0.1", "localhost", "[::1]"] {
+        granted(&format!("redis://{host}:{port}")).await;
+    }
+}
+
+#[tokio::test]
 async fn a_database_is_chosen() {
     let server = Server::start().await;
     granted(&format!("{}/3", server.url())).await;

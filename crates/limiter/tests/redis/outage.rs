@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fairlane_limiter::redis::{Mode, RedisSettings, RedisStore, SettingsError};
 use fairlane_limiter::{Store, StoreError};
-use fairlane_redis_servers::{ChaosProxy, Fault, Server, wait};
+use fairlane_redis_servers::{ChaosProxy, Fault, Server, ServerOptions, wait};
 use tokio::time::Instant;
 
 use crate::support::{TIMEOUT, charge, left, settings, slow, store, store_with, up};
@@ -176,6 +176,24 @@ async fn an_answer_to_another_request_is_no_answer() {
         up(&store, false).await;
         up(&store, true).await;
     }
+    assert!(store.take(&[charge(1, slow(10), 1)]).await.unwrap().is_granted());
+}
+
+#[tokio::test]
+async fn a_replica_is_not_asked_until_it_is_a_master() {
+    let master = Server::start().await;
+    let replica = Server::start_with(ServerOptions::new().replica_of(master.addr())).await;
+    let mut settings = settings(&replica.url(), Mode::Standalone);
+    settings.timeout = Duration::from_millis(200);
+    let store = RedisStore::new(settings).unwrap();
+    let error = store.take(&[charge(1, slow(10), 1)]).await.unwrap_err();
+    let StoreError::Unavailable(Some(cause)) = &error else { panic!("{error:?}") };
+    assert!(cause.to_string().contains("not a master"), "{cause}");
+    assert_eq!(replica.calls("evalsha").await + replica.calls("eval").await, 0);
+    replica.command(&["REPLICAOF", "NO", "ONE"]).await;
+    let back = Instant::now();
+    up(&store, true).await;
+    assert!(back.elapsed() < Duration::from_secs(1), "{:?}", back.elapsed());
     assert!(store.take(&[charge(1, slow(10), 1)]).await.unwrap().is_granted());
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fairlane_limiter::{Charge, Quota, RedisStore};
+use fairlane_limiter::{Charge, Quota, RedisStore, Settlement, Store as _};
 use fairlane_redis_servers::Server;
 use tokio::{task::JoinSet, time::Instant};
 
@@ -88,4 +88,59 @@ async fn constant_demand_admits_exactly_capacity_and_refill() {
     let sum = granted + left;
     assert!((least..=most).contains(&sum), "{granted} granted and {left} left, of {least} to {most}");
     println!("{granted} granted and {left} left, of {least} to {most}");
+}
+
+/// Takers and settlements of several stores, all at once on one bucket: nothing is lost and nothing comes from nowhere.
+#[tokio::test]
+async fn settlements_that_race_with_takers_lose_nothing() {
+    const CAPACITY: u64 = 100_000;
+    const ROUNDS: i64 = 100;
+    let server = Server::start().await;
+    let stores = stores(&server).await;
+    let charge = bucket(fresh(), CAPACITY, 3);
+    let mut calls = JoinSet::new();
+    for (nth, store) in (0_i64..).zip(stores.iter().cycle().take(4 * STORES)) {
+        let store = store.clone();
+        calls.spawn(async move {
+            let mut sum = 0;
+            for round in 0..ROUNDS {
+                if nth % 2 == 0 {
+                    sum -= 3 * i64::from(take(&store, charge).await.result.unwrap().is_granted());
+                } else {
+                    // Half of them give back, and half of them take more. Never so much that the bucket is full.
+                    let amount = if (nth / 2 + round) % 2 == 0 { 2 } else { -5 };
+                    store.settle(&[Settlement::new(charge.key, charge.quota, amount)]).await.unwrap();
+                    sum += amount;
+                }
+            }
+            sum
+        });
+    }
+    // Room for all that is given back, whoever comes first.
+    let room = bucket(charge.key, CAPACITY, 10_000);
+    assert!(take(&stores[0], room).await.is_granted());
+    let sum: i64 = calls.join_all().await.into_iter().sum();
+    let expected = i64::try_from(CAPACITY).unwrap() - 10_000 + sum;
+    assert_eq!(remaining(&stores[0], charge).await, expected);
+}
+
+/// Two gateways with different limits for one bucket, as while a new configuration is rolled out.
+#[tokio::test]
+async fn two_quotas_at_once_admit_no_more_than_the_larger() {
+    const SMALL: u64 = 120;
+    const LARGE: u64 = 200;
+    let server = Server::start().await;
+    let stores = stores(&server).await;
+    for _ in 0..5 {
+        let key = fresh();
+        let mut calls = JoinSet::new();
+        for (nth, store) in stores.iter().cycle().take(2 * usize::try_from(LARGE).unwrap()).enumerate() {
+            let (store, charge) = (store.clone(), bucket(key, if nth % 2 == 0 { SMALL } else { LARGE }, 1));
+            calls.spawn(async move { take(&store, charge).await.result.unwrap().is_granted() });
+        }
+        let granted = calls.join_all().await.into_iter().filter(|granted| *granted).count();
+        let granted = u64::try_from(granted).unwrap();
+        assert!((SMALL..=LARGE).contains(&granted), "{granted} granted of {SMALL} or {LARGE}");
+        assert_eq!(remaining(&stores[0], bucket(key, LARGE, 1)).await, 0, "both are refused in the end");
+    }
 }

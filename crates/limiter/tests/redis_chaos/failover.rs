@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use fairlane_limiter::redis::Mode;
+use fairlane_limiter::{RedisStore, redis::Mode};
 use fairlane_redis_servers::{Sentinels, SentinelsOptions, Server, wait::pass};
 use tokio::time::Instant;
 
 use crate::{
     load::Load,
-    support::{MARGIN, RECOVERY, recovered, store},
+    support::{MARGIN, RECOVERY, recovered, settings, store},
 };
 
 async fn trial(what: &str, sentinels: Sentinels, url: &str, break_master: impl FnOnce(&Server)) {
@@ -55,6 +55,24 @@ async fn a_paused_master() {
     let sentinels = Sentinels::start_with(options).await;
     let url = sentinels.url().replace("://", "://:secret@");
     trial("Sentinels and a paused master", sentinels, &url, Server::pause).await;
+}
+
+/// A store that is made while there is no master.
+#[tokio::test]
+async fn a_store_that_begins_in_a_failover() {
+    let sentinels = Sentinels::start().await;
+    let mut born = None;
+    let promoted = sentinels
+        .fail_over(|master| {
+            master.stop();
+            born = RedisStore::new(settings(&sentinels.url(), Mode::Sentinel)).ok();
+        })
+        .await;
+    let store = born.unwrap();
+    println!("another master after {promoted:?}");
+    recovered(&store, "a store that was made meanwhile").await;
+    let address = sentinels.master().await.addr().to_string();
+    assert_eq!(store.health().borrow().nodes[0].address, address);
 }
 
 /// Sentinels may hang, as long as one is there to ask.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::FairQueue;
 use crate::estimate::{self, Ask};
+use crate::lane::Lane;
 use crate::mirror::Opening;
 use crate::slab::NONE;
 use crate::waiter::{Waiter, Want, Wants};
@@ -78,14 +79,20 @@ impl FairQueue {
         Some(longest.0)
     }
 
-    /// How long a request that waits at `here` would wait, by itself, at gates of the other class, which it comes to only
-    /// after this one.
-    pub(super) fn wait_afterwards(&self, candidate: &Candidate<'_>, here: u32, now: Timestamp) -> Duration {
-        let class = self.gates[here].class;
-        let is_other = |want: &&Want| self.gates[want.gate].class != class;
-        let others = candidate.wants.as_slice().iter().filter(is_other);
-        let bars = others.filter_map(|want| self.bar(candidate, want, now));
-        bars.map(|bar| self.wait_at(candidate, bar.gate, now)).max().unwrap_or_default()
+    /// How long a waiter will wait in all, if it is for so long in the lane where it is: perhaps longer, at a gate of the
+    /// other class, which it comes to only after this one.
+    pub(super) fn whole_wait(&self, waiter: u32, here: Duration, now: Timestamp) -> Duration {
+        let Waiter { wants, lane, .. } = &self.waiters[waiter];
+        let wants = wants.as_slice();
+        // Most have but one gate.
+        if wants.len() == 1 {
+            return here;
+        }
+        let Lane { tenant, gate, .. } = self.lanes[*lane];
+        let (candidate, class) = (self.candidate(waiter, tenant), self.gates[gate].class);
+        let others = wants.iter().filter(|want| self.gates[want.gate].class != class);
+        let bars = others.filter_map(|want| self.bar(&candidate, want, now));
+        bars.map(|bar| self.wait_at(&candidate, bar.gate, now)).max().map_or(here, |wait| wait.max(here))
     }
 
     /// How long a request would wait at a gate, behind what its tenant has there.

@@ -43,7 +43,9 @@ impl FairQueue {
         let deadline = self.first_deadline(class, request.deadline, now);
         if let Some(reason) = self.reason_against(&candidate, gate, deadline, now) {
             let refusal = self.refusal(reason, &candidate, gate, None, Waited::default(), now);
-            self.unclaim(&wants);
+            for want in wants.as_slice() {
+                self.unclaim(want.gate);
+            }
             self.sweep(now);
             return Err(refusal);
         }
@@ -61,7 +63,7 @@ impl FairQueue {
         let lane = self.lane_or_new(tenant, gate);
         self.serial += 1;
         let serial = self.serial;
-        let mut waiter = Waiter {
+        let waiter = self.waiters.insert(Waiter {
             serial,
             deadline,
             arrived: request.arrived,
@@ -69,22 +71,19 @@ impl FairQueue {
             lane,
             wants,
             ..Waiter::default()
-        };
-        waiter.hold_in(class, now);
-        let waiter = self.waiters.insert(waiter);
+        });
+        self.waiters[waiter].hold_in(class, now);
         self.deadlines.insert(&mut self.waiters, waiter);
         let mut place = self.link(waiter, lane, true, now);
-        place.estimate = place.estimate.max(self.wait_afterwards(&self.candidate(waiter, tenant), gate, now));
+        place.estimate = self.whole_wait(waiter, place.estimate, now);
         self.sweep(now);
         Ok(place)
     }
 
-    /// A request is gone, or was not held: its gates may be of no use to anybody now.
-    pub(super) fn unclaim(&mut self, wants: &Wants) {
-        for want in wants.as_slice() {
-            self.gates[want.gate].demands -= 1;
-            self.release_gate(want.gate);
-        }
+    /// A request is gone, or was not held: a gate of its may be of no use to anybody now.
+    pub(super) fn unclaim(&mut self, gate: u32) {
+        self.gates[gate].demands -= 1;
+        self.release_gate(gate);
     }
 
     /// The refusal of a request that is not in a lane (any more). `position` is the one it had, if it had.

@@ -299,16 +299,20 @@ impl FairQueue {
 
     /// A waiter that is in no lane any more leaves for good.
     pub(super) fn drop_waiter(&mut self, waiter: u32, tenant: u32) {
-        let gone = self.waiters.remove(waiter);
-        for want in gone.wants.as_slice().iter().filter(|want| want.kept) {
-            self.gates[want.gate].keeps = false;
-            self.gates[want.gate].mirror.give_back(want.cost);
-            self.wake(want.gate);
+        debug_assert!(self.waiters[waiter].lane != NONE);
+        for at in 0..self.waiters[waiter].wants.as_slice().len() {
+            let want = self.waiters[waiter].wants.as_slice()[at];
+            if want.kept {
+                self.gates[want.gate].keeps = false;
+                self.gates[want.gate].mirror.give_back(want.cost);
+                self.wake(want.gate);
+            }
+            self.unclaim(want.gate);
         }
-        self.counts[gone.class] -= 1;
-        self.tenants[tenant].held[gone.class] -= 1;
+        let class = self.waiters[waiter].class;
+        self.counts[class] -= 1;
+        self.tenants[tenant].held[class] -= 1;
         self.tenant_changed(tenant);
-        debug_assert!(gone.lane != NONE);
-        self.unclaim(&gone.wants);
+        self.waiters.remove(waiter);
     }
 }

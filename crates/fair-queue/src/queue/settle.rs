@@ -62,7 +62,7 @@ impl FairQueue {
         self.deadlines.insert(&mut self.waiters, waiter);
         let lane = self.lane_or_new(tenant, gate);
         let mut place = self.link(waiter, lane, false, now);
-        place.estimate = place.estimate.max(self.wait_afterwards(&self.candidate(waiter, tenant), gate, now));
+        place.estimate = self.whole_wait(waiter, place.estimate, now);
         self.sweep(now);
         Requeue::Requeued(place)
     }

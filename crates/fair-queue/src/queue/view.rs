@@ -17,7 +17,7 @@ impl FairQueue {
         let cost = waiter.wants.at(lane.gate).map_or(1, |want| want.cost);
         let ask = Ask { lane: Some(lane), weight: lane.weight, ahead, cost };
         let wait = estimate::wait(&self.gates[lane.gate], &ask, now);
-        Some(wait.max(self.wait_afterwards(&self.candidate(place, lane.tenant), lane.gate, now)))
+        Some(self.whole_wait(place, wait, now))
     }
 
     pub(super) fn view(&self, now: Timestamp) -> Snapshot {

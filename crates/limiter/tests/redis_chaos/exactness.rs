@@ -90,6 +90,25 @@ async fn constant_demand_admits_exactly_capacity_and_refill() {
     println!("{granted} granted and {left} left, of {least} to {most}");
 }
 
+/// Reservations of all sizes at the same instant: their sum is never more than there is room for.
+#[tokio::test]
+async fn reservations_of_all_sizes_at_once_never_exceed_the_capacity() {
+    const CAPACITY: u64 = 10_000;
+    let server = Server::start().await;
+    let stores = stores(&server).await;
+    let key = fresh();
+    let mut calls = JoinSet::new();
+    for number in 0..400 {
+        let store = stores[usize::try_from(number).unwrap() % STORES].clone();
+        let charge = bucket(key, CAPACITY, 1 + number * number % 499);
+        calls.spawn(async move { if take(&store, charge).await.is_granted() { charge.cost } else { 0 } });
+    }
+    let granted: u64 = calls.join_all().await.into_iter().sum();
+    let left = remaining(&stores[0], bucket(key, CAPACITY, 1)).await;
+    assert!(granted <= CAPACITY && granted > CAPACITY - 499, "{granted} granted of {CAPACITY}");
+    assert_eq!(left.unsigned_abs(), CAPACITY - granted);
+}
+
 /// Takers and settlements of several stores, all at once on one bucket: nothing is lost and nothing comes from nowhere.
 #[tokio::test]
 async fn settlements_that_race_with_takers_lose_nothing() {

@@ -3,6 +3,7 @@
 use super::{
     PromptSize,
     prompt::{self, Sink, Text},
+    scan::{NotJson, Scan},
     tiktoken,
 };
 
@@ -20,20 +21,16 @@ pub enum Estimator {
 
 /// A stretch of a body that is prompt.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Part<'a> {
-    /// Text, or messages and items with text in them.
-    Content(&'a str),
-    /// JSON that the model gets to see as it stands.
-    Schema(&'a str),
+pub(super) struct Part<'a> {
+    /// As it stands.
+    pub(super) json: &'a [u8],
+    /// Whether the model gets to see it like that.
+    pub(super) is_shown: bool,
 }
 
-impl Part<'_> {
-    fn tell(self, sink: &mut impl Sink) {
-        match self {
-            Self::Content(json) => prompt::walk(json, sink),
-            Self::Schema(json) => prompt::show(json, sink),
-        }
-    }
+/// Takes the value at `scan`, and tells `sink` of it.
+fn tell(scan: &mut Scan<'_>, is_shown: bool, sink: &mut impl Sink) -> Result<(), NotJson> {
+    if is_shown { prompt::show(scan, sink) } else { prompt::walk(scan, sink) }
 }
 
 impl Estimator {
@@ -46,35 +43,35 @@ impl Estimator {
         }
     }
 
-    /// The size of a prompt for `model`.
-    pub(super) fn size(self, model: Option<&str>, parts: &[Part<'_>]) -> PromptSize {
-        let mut bytes = Bytes::default();
-        for part in parts {
-            part.tell(&mut bytes);
-        }
-        let Bytes(size) = bytes;
-        match self {
-            Self::Bytes => size,
-            Self::Tiktoken => {
-                let Some(mut counter) = tiktoken::Counter::new(model, size.text_bytes) else { return size };
-                for part in parts {
-                    part.tell(&mut counter);
-                }
-                PromptSize {
-                    text_bytes: 0,
-                    tokens: size.tokens.saturating_add(counter.tokens()),
-                    media: size.media,
-                }
+    /// The size for `model` of a prompt that is made of `parts`, where it is `bytes` by its bytes.
+    pub(super) fn size(self, model: Option<&str>, parts: &[Part<'_>], bytes: PromptSize) -> PromptSize {
+        let counter = match self {
+            Self::Bytes => None,
+            Self::Tiktoken => tiktoken::Counter::new(model, bytes.text_bytes),
+        };
+        let Some(mut counter) = counter else { return bytes };
+        for Part { json, is_shown } in parts {
+            // They have been read before.
+            if tell(&mut Scan::new(json), *is_shown, &mut counter).is_err() {
+                return bytes;
             }
         }
+        PromptSize { text_bytes: 0, tokens: bytes.tokens.saturating_add(counter.tokens()), ..bytes }
+    }
+}
+
+impl<'a> Part<'a> {
+    /// Takes the value at `scan`, and adds it to `size`.
+    pub(super) fn take(scan: &mut Scan<'a>, is_shown: bool, size: &mut PromptSize) -> Result<Self, NotJson> {
+        let json = scan.taking(|scan| tell(scan, is_shown, &mut Bytes(size)))?;
+        Ok(Self { json, is_shown })
     }
 }
 
 /// Counts bytes.
-#[derive(Debug, Default)]
-struct Bytes(PromptSize);
+struct Bytes<'a>(&'a mut PromptSize);
 
-impl Sink for Bytes {
+impl Sink for Bytes<'_> {
     fn text(&mut self, text: Text<'_>) {
         let len = match text {
             Text::Quoted(quoted) => quoted.len,

@@ -4,51 +4,70 @@
 //! read differently is refused, so that the model that is charged and allowed is the one that is served, and the tokens
 //! that are charged are those that may be used.
 
-use std::{borrow::Cow, fmt};
-
 use bytes::Bytes;
-use serde::{
-    Deserialize, Deserializer,
-    de::{DeserializeSeed, IgnoredAny, MapAccess, Visitor},
-};
-use serde_json::value::RawValue;
+use serde::de::IgnoredAny;
 use smallvec::SmallVec;
 
 use super::{
-    Counting, OutputCap, Reading, StreamUsage, TokenAsk,
+    Counting, OutputCap, PromptSize, Reading, StreamUsage, TokenAsk,
     estimator::Part,
     keys::{Field, Fields, is_variant},
-    prompt, stream_usage,
+    prompt,
+    scan::{NotJson, Scan},
+    stream_usage,
+    string::Quoted,
 };
 use crate::answer::Fault;
 
 pub(super) fn read(body: &Bytes, counting: Option<Counting>) -> Result<Reading, Fault> {
     let mut top = Top { fields: counting.map_or(&[], |counting| counting.api.fields()), ..Top::default() };
-    let mut json = serde_json::Deserializer::from_slice(body);
-    let read = top.deserialize(&mut json).and_then(|()| json.end());
-    if let Err(error) = read {
-        return Err(top.fault.take().unwrap_or_else(|| {
-            Fault::invalid(format!("The request's body cannot be read as a JSON object: {error}."))
-        }));
-    }
+    top.read(&mut Scan::new(body)).map_err(|wrong| match wrong {
+        Wrong::Field(fault) => fault,
+        Wrong::Json(NotJson) => not_json(body),
+    })?;
     let tokens = counting.map(|counting| top.tokens(body, counting)).transpose()?.map(Box::new);
-    Ok(Reading { model: top.model.map(Into::into), stream: top.stream, tokens })
+    Ok(Reading { model: top.model, stream: top.stream, tokens })
 }
 
 /// What has been read at the top of a body.
 #[derive(Default)]
 struct Top<'a> {
     fields: Fields,
-    model: Option<Cow<'a, str>>,
+    model: Option<Box<str>>,
     stream: bool,
+    prompt: PromptSize,
     parts: SmallVec<[Part<'a>; 4]>,
     /// How many prompts there are, if there may be several.
     prompts: Option<u64>,
     cap: Option<u64>,
     answers: Option<u64>,
-    stream_options: Option<&'a str>,
-    /// What is wrong, where more can be said of it than where it stands.
-    fault: Option<Fault>,
+    stream_options: Option<&'a [u8]>,
+}
+
+/// Why a body is refused.
+enum Wrong {
+    Json(NotJson),
+    Field(Fault),
+}
+
+impl From<NotJson> for Wrong {
+    fn from(error: NotJson) -> Self {
+        Self::Json(error)
+    }
+}
+
+impl From<Fault> for Wrong {
+    fn from(fault: Fault) -> Self {
+        Self::Field(fault)
+    }
+}
+
+/// What is read of a member.
+#[derive(Clone, Copy)]
+enum Read {
+    Model,
+    Stream,
+    Tokens(Field),
 }
 
 /// A member that is read.
@@ -56,90 +75,83 @@ struct Known {
     /// Its number among them.
     index: usize,
     name: &'static str,
-    /// What it says of tokens, if it does.
-    field: Option<Field>,
-}
-
-/// The members that are read of every body.
-const MODEL: &str = "model";
-const STREAM: &str = "stream";
-
-impl<'de> DeserializeSeed<'de> for &mut Top<'de> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_map(self)
-    }
-}
-
-impl<'de> Visitor<'de> for &mut Top<'de> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a JSON object")
-    }
-
-    fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<(), M::Error> {
-        let mut seen = 0_u32;
-        while let Some(Text(key)) = map.next_key()? {
-            let Some(Known { index, name, field }) = self.find(&key).map_err(|fault| self.fail(fault))?
-            else {
-                map.next_value::<IgnoredAny>()?;
-                continue;
-            };
-            let bit = 1 << index;
-            if seen & bit != 0 {
-                return Err(self.fail(fault(name, format!("The request gives `{name}` twice."))));
-            }
-            seen |= bit;
-            match field {
-                None if name == MODEL => {
-                    self.model = map.next_value::<Option<Text<'de>>>()?.map(|Text(model)| model);
-                }
-                None => self.stream = map.next_value::<Option<bool>>()?.unwrap_or(false),
-                Some(field) => {
-                    let value: &'de RawValue = map.next_value()?;
-                    self.take(name, field, value.get()).map_err(|fault| self.fail(fault))?;
-                }
-            }
-        }
-        Ok(())
-    }
+    read: Read,
 }
 
 impl<'a> Top<'a> {
+    fn read(&mut self, scan: &mut Scan<'a>) -> Result<(), Wrong> {
+        if scan.peek() != Some(b'{') {
+            return Err(NotJson.into());
+        }
+        let mut seen = 0_u32;
+        let mut more = scan.open(b'}');
+        while more {
+            let name = scan.name()?;
+            if let Some(Known { index, name, read }) = self.find(&name)? {
+                let bit = 1 << index;
+                if seen & bit != 0 {
+                    return Err(fault(name, format!("The request gives `{name}` twice.")).into());
+                }
+                seen |= bit;
+                self.take(name, read, scan)?;
+            } else {
+                scan.skip()?;
+            }
+            more = scan.more(b'}')?;
+        }
+        if scan.is_at_end() { Ok(()) } else { Err(NotJson.into()) }
+    }
+
     /// The member called `key`, if it is one that is read.
-    fn find(&self, key: &str) -> Result<Option<Known>, Fault> {
-        let fields = self.fields.iter().map(|&(name, field)| (name, Some(field)));
-        let mut known = [(MODEL, None), (STREAM, None)].into_iter().chain(fields).enumerate();
+    fn find(&self, key: &Quoted<'_>) -> Result<Option<Known>, Wrong> {
+        let text = key.text();
+        // It might be a name to a reader that mends it.
+        let key = std::str::from_utf8(&text).map_err(|_| NotJson)?;
+        let fields = self.fields.iter().map(|&(name, field)| (name, Read::Tokens(field)));
+        let mut known =
+            [("model", Read::Model), ("stream", Read::Stream)].into_iter().chain(fields).enumerate();
         let found = known.clone().find(|(_, (name, _))| *name == key);
-        if let Some((index, (name, field))) = found {
-            return Ok(Some(Known { index, name, field }));
+        if let Some((index, (name, read))) = found {
+            return Ok(Some(Known { index, name, read }));
         }
         match known.find(|(_, (name, _))| is_variant(key, name)) {
-            Some((_, (name, _))) => Err(fault(name, format!("`{name}` is spelt in lower case."))),
+            Some((_, (name, _))) => Err(fault(name, format!("`{name}` is spelt in lower case.")).into()),
             None => Ok(None),
         }
     }
 
-    /// Keeps what a member says of tokens.
-    fn take(&mut self, name: &'static str, field: Field, json: &'a str) -> Result<(), Fault> {
-        match field {
-            Field::StreamOptions => self.stream_options = Some(json),
-            // As good as absent.
-            _ if json == "null" => {}
-            Field::Prompt | Field::Prompts => {
-                if !json.starts_with(['"', '[', '{']) {
-                    return Err(fault(name, format!("`{name}` is neither text nor made of parts.")));
-                }
-                self.parts.push(Part::Content(json));
-                if field == Field::Prompts {
-                    self.prompts = Some(prompt::prompts(json));
-                }
+    /// Takes the value of a member that is read.
+    fn take(&mut self, name: &'static str, read: Read, scan: &mut Scan<'a>) -> Result<(), Wrong> {
+        match read {
+            Read::Model => {
+                let json = scan.skip()?;
+                let model: Result<Option<Box<str>>, _> = serde_json::from_slice(json);
+                self.model = model.map_err(|_| fault(name, format!("`{name}` is not a string.")))?;
             }
-            Field::Schema => self.parts.push(Part::Schema(json)),
-            Field::Cap => self.cap = self.cap.max(Some(whole_number(name, json, 0)?)),
-            Field::Answers => self.answers = self.answers.max(Some(whole_number(name, json, 1)?)),
+            Read::Stream => {
+                self.stream = match scan.skip()? {
+                    b"true" => true,
+                    b"false" | b"null" => false,
+                    _ => return Err(fault(name, format!("`{name}` is neither true nor false.")).into()),
+                };
+            }
+            Read::Tokens(Field::Prompt | Field::Prompts)
+                if !matches!(scan.peek(), Some(b'"' | b'[' | b'{' | b'n')) =>
+            {
+                scan.skip()?;
+                return Err(fault(name, format!("`{name}` is neither text nor made of parts.")).into());
+            }
+            Read::Tokens(field @ (Field::Prompt | Field::Prompts)) => {
+                let part = Part::take(scan, false, &mut self.prompt)?;
+                if field == Field::Prompts {
+                    self.prompts = Some(prompt::count_prompts(&mut Scan::new(part.json))?);
+                }
+                self.parts.push(part);
+            }
+            Read::Tokens(Field::Schema) => self.parts.push(Part::take(scan, true, &mut self.prompt)?),
+            Read::Tokens(Field::Cap) => self.cap = self.cap.max(number(name, scan.skip()?, 0)?),
+            Read::Tokens(Field::Answers) => self.answers = self.answers.max(number(name, scan.skip()?, 1)?),
+            Read::Tokens(Field::StreamOptions) => self.stream_options = Some(scan.skip()?),
         }
         Ok(())
     }
@@ -160,23 +172,34 @@ impl<'a> Top<'a> {
         } else {
             OutputCap::NONE
         };
-        Ok(TokenAsk { prompt: estimator.size(self.model.as_deref(), &self.parts), output, usage })
-    }
-
-    /// Keeps `fault`, for it says more than an error of the reader can.
-    fn fail<E: serde::de::Error>(&mut self, fault: Fault) -> E {
-        self.fault = Some(fault);
-        E::custom("refused")
+        let prompt = estimator.size(self.model.as_deref(), &self.parts, self.prompt);
+        Ok(TokenAsk { prompt, output, usage })
     }
 }
 
+/// What is wrong with a body that is no JSON object, in the words of a reader that is slower and says where.
+fn not_json(body: &[u8]) -> Fault {
+    let error = match serde_json::from_slice::<std::collections::HashMap<String, IgnoredAny>>(body) {
+        Err(error) => format!(": {error}"),
+        Ok(_) => String::new(),
+    };
+    Fault::invalid(format!("The request's body cannot be read as a JSON object{error}."))
+}
+
+/// A whole number of at least `least`, or null.
+fn number(name: &'static str, json: &[u8], least: u64) -> Result<Option<u64>, Fault> {
+    if json == b"null" { Ok(None) } else { whole_number(name, json, least).map(Some) }
+}
+
 /// A whole number of at least `least`.
-pub(super) fn whole_number(name: &'static str, json: &str, least: u64) -> Result<u64, Fault> {
-    let is_whole = !json.is_empty() && json.bytes().all(|byte| byte.is_ascii_digit());
+pub(super) fn whole_number(name: &'static str, text: &[u8], least: u64) -> Result<u64, Fault> {
+    let digit = |byte: &u8| byte.is_ascii_digit().then(|| u64::from(byte - b'0'));
     // Nothing holds more than the largest number: what is beyond it is that.
-    let number = is_whole.then(|| json.parse().unwrap_or(u64::MAX));
+    let number = text
+        .iter()
+        .try_fold(0_u64, |number, byte| Some(number.saturating_mul(10).saturating_add(digit(byte)?)));
     number
-        .filter(|number| *number >= least)
+        .filter(|number| *number >= least && !text.is_empty())
         .ok_or_else(|| fault(name, format!("`{name}` is not a whole number of at least {least}.")))
 }
 
@@ -184,7 +207,3 @@ pub(super) fn whole_number(name: &'static str, json: &str, least: u64) -> Result
 pub(super) const fn fault(param: &'static str, message: String) -> Fault {
     Fault::Invalid { message, param: Some(param) }
 }
-
-/// A string that is borrowed where it has no escapes.
-#[derive(Deserialize)]
-pub(super) struct Text<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);

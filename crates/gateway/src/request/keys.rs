@@ -135,25 +135,28 @@ const LONGEST_MEMBER: usize = 3 * "reasoning_content".len();
 
 impl Member {
     /// The member called `key`, in whatever case: a backend may not care about it either.
+    #[inline]
     pub(super) fn of(key: &Quoted<'_>) -> Self {
-        if key.raw.bytes().all(|byte| byte == b'_' || byte.is_ascii_lowercase()) {
+        if key.raw.iter().all(|byte| *byte == b'_' || byte.is_ascii_lowercase()) {
             return Self::named(key.raw);
         }
         if key.len > LONGEST_MEMBER {
             return Self::Aside;
         }
-        Self::named(&key.text().chars().map(fold).collect::<String>())
+        let folded: String = String::from_utf8_lossy(&key.text()).chars().map(fold).collect();
+        Self::named(folded.as_bytes())
     }
 
-    fn named(key: &str) -> Self {
+    #[inline]
+    fn named(key: &[u8]) -> Self {
         match key {
-            "content" | "text" | "name" | "arguments" | "output" | "summary" | "thinking" | "reasoning"
-            | "reasoning_content" | "refusal" | "title" | "context" => Self::Text,
-            "tool_calls" | "function_call" | "function" | "custom" => Self::Parts,
-            "input" => Self::Json,
-            "image_url" | "image" | "input_audio" | "audio" | "audio_url" | "video_url" | "video"
-            | "file" | "file_data" | "file_id" | "file_url" => Self::Media,
-            "source" => Self::Source,
+            b"content" | b"text" | b"name" | b"arguments" | b"output" | b"summary" | b"thinking"
+            | b"reasoning" | b"reasoning_content" | b"refusal" | b"title" | b"context" => Self::Text,
+            b"tool_calls" | b"function_call" | b"function" | b"custom" => Self::Parts,
+            b"input" => Self::Json,
+            b"image_url" | b"image" | b"input_audio" | b"audio" | b"audio_url" | b"video_url" | b"video"
+            | b"file" | b"file_data" | b"file_id" | b"file_url" => Self::Media,
+            b"source" => Self::Source,
             _ => Self::Aside,
         }
     }
@@ -189,7 +192,7 @@ mod tests {
 
     #[test]
     fn members_are_known_in_any_spelling() {
-        let member = |name: &str| Member::of(&Quoted::read(&format!("{name}\"")).0);
+        let member = |name: &str| Member::of(&Quoted::read(format!("{name}\"").as_bytes()).unwrap().0);
         assert_eq!(member("file_data"), Member::Media);
         assert_eq!(member("Content"), Member::Text);
         assert_eq!(member("argument\u{17f}"), Member::Text);

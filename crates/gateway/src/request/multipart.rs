@@ -51,7 +51,7 @@ pub(super) async fn read(
                 }
             }
             Some("n") if counting.is_some() => {
-                let number = json::whole_number("n", &text(field).await?, 1)?;
+                let number = json::whole_number("n", text(field).await?.as_bytes(), 1)?;
                 if answers.replace(number).is_some() {
                     return Err(fault("n", "The form gives `n` twice.".to_owned()));
                 }

@@ -3,7 +3,11 @@
 //! The walk does not judge. A member counts whether its name stands once or twice and in whatever case, so that the size is
 //! at least that of any reading of the prompt; what a backend would not understand, it will refuse itself.
 
-use super::{keys::Member, string::Quoted};
+use super::{
+    keys::Member,
+    scan::{NotJson, Scan},
+    string::Quoted,
+};
 
 /// Deeper than any prompt; below it everything counts as text, as it stands.
 const MAX_DEPTH: usize = 24;
@@ -14,7 +18,7 @@ pub(super) enum Text<'a> {
     /// A string.
     Quoted(Quoted<'a>),
     /// JSON that the model gets to see as it stands.
-    Json(&'a str),
+    Json(&'a [u8]),
 }
 
 /// Whatever is told of a prompt.
@@ -27,35 +31,33 @@ pub(super) trait Sink {
     fn media(&mut self);
 }
 
-/// Tells `sink` of a prompt, `json` being JSON that has been checked before.
-pub(super) fn walk(json: &str, sink: &mut impl Sink) {
-    Walk { json, at: 0, sink }.value(Role::Text, 0);
+/// Takes the value at `scan`, which is text, or messages and items with text in them, and tells `sink` of it.
+pub(super) fn walk(scan: &mut Scan<'_>, sink: &mut impl Sink) -> Result<(), NotJson> {
+    Walk { scan, sink }.value(Role::Text, 0)
 }
 
-/// Tells `sink` of JSON that is shown to the model as it stands: a string by what it says.
-pub(super) fn show(json: &str, sink: &mut impl Sink) {
-    Walk { json, at: 0, sink }.shown();
+/// Takes the value at `scan`, which is JSON that the model gets to see as it stands, or text, and tells `sink` of it.
+pub(super) fn show(scan: &mut Scan<'_>, sink: &mut impl Sink) -> Result<(), NotJson> {
+    Walk { scan, sink }.shown()
 }
 
-/// How many prompts there are in one of [`Field::Prompts`](super::keys::Field::Prompts): a string is one, so is a list of
-/// ids.
-pub(super) fn prompts(json: &str) -> u64 {
-    struct Nobody;
-    impl Sink for Nobody {
-        fn text(&mut self, _: Text<'_>) {}
-        fn id(&mut self) {}
-        fn media(&mut self) {}
-    }
-    let mut walk = Walk { json, at: 0, sink: &mut Nobody };
+/// Takes the value at `scan`: how many prompts there are in it, of which a string is one, and a list of ids.
+pub(super) fn count_prompts(scan: &mut Scan<'_>) -> Result<u64, NotJson> {
     let mut prompts = 0;
-    if walk.peek() == Some(b'[') {
-        walk.at += 1;
-        while let Some(first) = walk.next_in(b']') {
-            prompts += u64::from(matches!(first, b'"' | b'['));
-            walk.skip();
+    if scan.peek() == Some(b'[') {
+        let mut more = scan.open(b']');
+        while more {
+            match scan.peek() {
+                Some(b'0'..=b'9') if scan.small_number() => continue,
+                first => prompts += u64::from(matches!(first, Some(b'"' | b'['))),
+            }
+            scan.skip()?;
+            more = scan.more(b']')?;
         }
+    } else {
+        scan.skip()?;
     }
-    prompts.max(1)
+    Ok(prompts.max(1))
 }
 
 /// What the strings of a value are.
@@ -67,181 +69,116 @@ enum Role {
     Parts,
 }
 
-struct Walk<'a, 's, S> {
-    json: &'a str,
-    at: usize,
+struct Walk<'s, 'a, S> {
+    scan: &'s mut Scan<'a>,
     sink: &'s mut S,
 }
 
-impl<'a, S: Sink> Walk<'a, '_, S> {
-    fn value(&mut self, role: Role, depth: usize) {
-        match self.peek() {
+impl<S: Sink> Walk<'_, '_, S> {
+    fn value(&mut self, role: Role, depth: usize) -> Result<(), NotJson> {
+        match self.scan.peek() {
             Some(b'"') => {
-                let quoted = self.string();
+                let quoted = self.scan.string()?;
                 if role == Role::Text {
                     self.sink.text(Text::Quoted(quoted));
                 }
             }
             Some(b'[' | b'{') if depth >= MAX_DEPTH => {
-                let json = self.skip();
+                let json = self.scan.skip()?;
                 self.sink.text(Text::Json(json));
             }
-            Some(b'[') => {
-                self.at += 1;
-                while let Some(first) = self.next_in(b']') {
-                    if matches!(first, b'-' | b'0'..=b'9') {
-                        self.literal();
-                        if role == Role::Text {
-                            self.sink.id();
-                        }
-                    } else {
-                        self.value(role, depth + 1);
-                    }
-                }
-            }
-            Some(b'{') => self.object(depth + 1),
-            _ => self.literal(),
+            Some(b'[') => self.list(role, depth + 1)?,
+            Some(b'{') => self.object(depth + 1)?,
+            first => self.scan.simple(first)?,
         }
+        Ok(())
     }
 
-    fn object(&mut self, depth: usize) {
-        self.at += 1;
+    fn list(&mut self, role: Role, depth: usize) -> Result<(), NotJson> {
+        let mut more = self.scan.open(b']');
+        while more {
+            let first = self.scan.peek();
+            if matches!(first, Some(b'-' | b'0'..=b'9')) {
+                if role == Role::Text {
+                    self.sink.id();
+                }
+                if self.scan.small_number() {
+                    continue;
+                }
+                self.scan.simple(first)?;
+            } else {
+                self.value(role, depth)?;
+            }
+            more = self.scan.more(b']')?;
+        }
+        Ok(())
+    }
+
+    fn object(&mut self, depth: usize) -> Result<(), NotJson> {
         let mut has_media = false;
-        while self.next_in(b'}').is_some() {
-            match Member::of(&self.name()) {
-                Member::Parts => self.value(Role::Parts, depth),
-                Member::Json => self.shown(),
-                Member::Source if self.peek() == Some(b'{') => has_media |= self.source(depth + 1),
+        let mut more = self.scan.open(b'}');
+        while more {
+            let name = self.scan.name()?;
+            match Member::of(&name) {
+                Member::Parts => self.value(Role::Parts, depth)?,
+                Member::Json => self.shown()?,
+                Member::Source if self.scan.peek() == Some(b'{') => has_media |= self.source(depth + 1)?,
                 // The source of a piece of text is its address.
-                Member::Text | Member::Source => self.value(Role::Text, depth),
-                Member::Media => has_media |= self.skip() != "null",
+                Member::Text | Member::Source => self.value(Role::Text, depth)?,
+                Member::Media => has_media |= self.scan.skip()? != b"null",
                 Member::Aside => {
-                    self.skip();
+                    self.scan.skip()?;
                 }
             }
+            more = self.scan.more(b'}')?;
         }
         // A part is one medium, in however many ways it is given.
         if has_media {
             self.sink.media();
         }
+        Ok(())
     }
 
-    /// Whether the source that starts here is a medium, and not text or parts that have been told by now.
-    fn source(&mut self, depth: usize) -> bool {
-        self.at += 1;
+    /// Takes the source that starts here: whether it is a medium, and not text or parts, which have been told by now.
+    fn source(&mut self, depth: usize) -> Result<bool, NotJson> {
         let (mut data, mut is_text, mut has_parts) = (None::<Quoted<'_>>, false, false);
-        while self.next_in(b'}').is_some() {
-            let name = self.name();
-            match self.peek() {
-                Some(b'"') if name.is("type") => is_text |= self.string().is("text"),
+        let mut more = self.scan.open(b'}');
+        while more {
+            let name = self.scan.name()?;
+            match self.scan.peek() {
+                Some(b'"') if name.is("type") => is_text |= self.scan.string()?.is("text"),
                 Some(b'"') if name.is("data") => {
-                    let given = self.string();
-                    data = Some(data.map_or(given, |data| if data.len < given.len { given } else { data }));
+                    let given = self.scan.string()?;
+                    data = data.filter(|data| data.len > given.len).or(Some(given));
                 }
                 Some(b'"' | b'[' | b'{') if name.is("content") => {
                     has_parts = true;
-                    self.value(Role::Text, depth);
+                    self.value(Role::Text, depth)?;
                 }
                 _ => {
-                    self.skip();
+                    self.scan.skip()?;
                 }
             }
+            more = self.scan.more(b'}')?;
         }
         if let Some(data) = data.filter(|_| is_text) {
             self.sink.text(Text::Quoted(data));
         }
-        !is_text && !has_parts
+        Ok(!is_text && !has_parts)
     }
 
-    fn shown(&mut self) {
-        match self.peek() {
+    fn shown(&mut self) -> Result<(), NotJson> {
+        match self.scan.peek() {
             Some(b'"') => {
-                let quoted = self.string();
+                let quoted = self.scan.string()?;
                 self.sink.text(Text::Quoted(quoted));
             }
             Some(b'[' | b'{') => {
-                let json = self.skip();
+                let json = self.scan.skip()?;
                 self.sink.text(Text::Json(json));
             }
-            _ => self.literal(),
+            first => self.scan.simple(first)?,
         }
-    }
-
-    // === What JSON is made of. Each step takes at least a byte, if there is one. ===
-
-    /// The first byte of what comes next.
-    fn peek(&mut self) -> Option<u8> {
-        loop {
-            match self.json.as_bytes().get(self.at) {
-                Some(b' ' | b'\n' | b'\r' | b'\t') => self.at += 1,
-                found => return found.copied(),
-            }
-        }
-    }
-
-    /// The first byte of the next element or member, or none behind the last, whose `end` is taken.
-    fn next_in(&mut self, end: u8) -> Option<u8> {
-        if self.peek() == Some(b',') {
-            self.at += 1;
-        }
-        let first = self.peek()?;
-        if first == end {
-            self.at += 1;
-            return None;
-        }
-        Some(first)
-    }
-
-    /// The name of a member, and its colon.
-    fn name(&mut self) -> Quoted<'a> {
-        let name = self.string();
-        if self.peek() == Some(b':') {
-            self.at += 1;
-        }
-        name
-    }
-
-    /// The string here.
-    fn string(&mut self) -> Quoted<'a> {
-        let (quoted, taken) = Quoted::read(self.json.get(self.at + 1..).unwrap_or_default());
-        self.at = (self.at + 1 + taken).min(self.json.len());
-        quoted
-    }
-
-    /// Passes over a number, a `true` or the like.
-    fn literal(&mut self) {
-        let rest = self.json.as_bytes().get(self.at..).unwrap_or_default();
-        let end =
-            rest.iter().position(|byte| matches!(byte, b',' | b']' | b'}' | b' ' | b'\n' | b'\r' | b'\t'));
-        self.at += end.unwrap_or(rest.len()).max(1);
-    }
-
-    /// Passes over a value, however deep it is, and returns it as it stands.
-    fn skip(&mut self) -> &'a str {
-        self.peek();
-        let start = self.at;
-        let mut depth = 0_usize;
-        loop {
-            match self.peek() {
-                None => break,
-                Some(b'"') => {
-                    self.string();
-                }
-                Some(b'[' | b'{') => {
-                    depth += 1;
-                    self.at += 1;
-                }
-                Some(b']' | b'}') => {
-                    depth = depth.saturating_sub(1);
-                    self.at += 1;
-                }
-                Some(b',' | b':') => self.at += 1,
-                Some(_) => self.literal(),
-            }
-            if depth == 0 {
-                break;
-            }
-        }
-        self.json.get(start..self.at).unwrap_or_default()
+        Ok(())
     }
 }

@@ -17,7 +17,7 @@ impl Splice {
     }
 
     /// `text` instead of `part`, which is a part of `body`, and not only equal to one.
-    pub(super) fn instead_of(part: &str, body: &Bytes, text: &'static str) -> Self {
+    pub(super) fn instead_of(part: &[u8], body: &Bytes, text: &'static str) -> Self {
         let start = part.as_ptr().addr().saturating_sub(body.as_ptr().addr()).min(body.len());
         Self::new(start..(start + part.len()).min(body.len()), text)
     }

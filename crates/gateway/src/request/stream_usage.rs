@@ -1,6 +1,6 @@
 //! What a caller's `stream_options` say of usage, and how a stream is made to tell it all the same.
 
-use std::fmt;
+use std::{borrow::Cow, fmt};
 
 use bytes::Bytes;
 use serde::{
@@ -9,11 +9,7 @@ use serde::{
 };
 use serde_json::value::RawValue;
 
-use super::{
-    Splice, StreamUsage,
-    json::{Text, fault},
-    keys::is_variant,
-};
+use super::{Splice, StreamUsage, json::fault, keys::is_variant};
 use crate::answer::Fault;
 
 const OPTIONS: &str = "stream_options";
@@ -22,26 +18,25 @@ const INCLUDE_USAGE: &str = "include_usage";
 const PARAM: &str = "stream_options.include_usage";
 
 /// Whether a stream tells its usage, where `options` are what `body` gives as its `stream_options`, if it does.
-pub(super) fn read(body: &Bytes, options: Option<&str>) -> Result<StreamUsage, Fault> {
+pub(super) fn read(body: &Bytes, options: Option<&[u8]>) -> Result<StreamUsage, Fault> {
     let splice = match options {
         None => {
             let start = body.iter().position(|byte| *byte == b'{').map_or(0, |brace| brace + 1);
             // There are members behind it: at least the one that asks for a stream.
             Splice::new(start..start, r#""stream_options":{"include_usage":true},"#)
         }
-        Some(options @ "null") => Splice::instead_of(options, body, r#"{"include_usage":true}"#),
+        Some(options @ b"null") => Splice::instead_of(options, body, r#"{"include_usage":true}"#),
         Some(options) => match within(options)? {
             Given { include_usage: Some("true"), .. } => return Ok(StreamUsage::Asked),
             Given { include_usage: Some(value @ ("false" | "null")), .. } => {
-                Splice::instead_of(value, body, "true")
+                Splice::instead_of(value.as_bytes(), body, "true")
             }
             Given { include_usage: Some(_), .. } => {
                 return Err(fault(PARAM, format!("`{PARAM}` is neither true nor false.")));
             }
             Given { is_empty: true, .. } => Splice::instead_of(options, body, r#"{"include_usage":true}"#),
             Given { .. } => {
-                let brace = options.get(..1).unwrap_or_default();
-                Splice::instead_of(brace, body, r#"{"include_usage":true,"#)
+                Splice::instead_of(options.get(..1).unwrap_or_default(), body, r#"{"include_usage":true,"#)
             }
         },
     };
@@ -49,11 +44,11 @@ pub(super) fn read(body: &Bytes, options: Option<&str>) -> Result<StreamUsage, F
 }
 
 /// What `options` say, if they are options.
-fn within(options: &str) -> Result<Given<'_>, Fault> {
-    if !options.starts_with('{') {
+fn within(options: &[u8]) -> Result<Given<'_>, Fault> {
+    if !options.starts_with(b"{") {
         return Err(fault(OPTIONS, format!("`{OPTIONS}` is not an object.")));
     }
-    let given: Given<'_> = serde_json::from_str(options)
+    let given: Given<'_> = serde_json::from_slice(options)
         .map_err(|error| fault(OPTIONS, format!("`{OPTIONS}` cannot be read: {error}.")))?;
     match given {
         Given { is_odd: true, .. } => {
@@ -91,7 +86,7 @@ impl<'de> Visitor<'de> for GivenVisitor {
 
     fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Given<'de>, M::Error> {
         let mut given = Given { include_usage: None, is_odd: false, is_empty: true };
-        while let Some(Text(key)) = map.next_key()? {
+        while let Some(Key(key)) = map.next_key()? {
             given.is_empty = false;
             if key == INCLUDE_USAGE {
                 let value: &'de RawValue = map.next_value()?;
@@ -104,3 +99,7 @@ impl<'de> Visitor<'de> for GivenVisitor {
         Ok(given)
     }
 }
+
+/// A string that is borrowed where it has no escapes.
+#[derive(Deserialize)]
+struct Key<'a>(#[serde(borrow)] Cow<'a, str>);

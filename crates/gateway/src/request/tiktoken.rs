@@ -49,7 +49,7 @@ pub(super) struct Counter {
     take: usize,
     pass: usize,
     /// What is taken of the piece at hand.
-    stretch: String,
+    stretch: Vec<u8>,
     taken: u64,
     tokens: u64,
 }
@@ -70,7 +70,7 @@ impl Counter {
             take,
             // Half a gap at each end.
             pass: gap / 2,
-            stretch: String::new(),
+            stretch: Vec::new(),
             taken: 0,
             tokens: 0,
         })
@@ -85,16 +85,16 @@ impl Counter {
         u64::try_from(tokens.div_ceil(u128::from(self.taken.max(1)))).unwrap_or(u64::MAX)
     }
 
-    fn run(&mut self, mut run: &str) {
+    fn run(&mut self, mut run: &[u8]) {
         while !run.is_empty() {
             if self.pass > 0 {
-                let passed = run.ceil_char_boundary(self.pass.min(run.len()));
+                let passed = end_of_char(run, self.pass);
                 self.pass = self.pass.saturating_sub(passed);
                 run = run.get(passed..).unwrap_or_default();
                 continue;
             }
-            let taken = run.ceil_char_boundary(self.take.min(run.len()));
-            self.stretch.push_str(run.get(..taken).unwrap_or_default());
+            let taken = end_of_char(run, self.take);
+            self.stretch.extend_from_slice(run.get(..taken).unwrap_or_default());
             self.take = self.take.saturating_sub(taken);
             run = run.get(taken..).unwrap_or_default();
             if self.take == 0 {
@@ -107,9 +107,16 @@ impl Counter {
     /// Counts what was taken.
     fn count(&mut self) {
         self.taken += self.stretch.len() as u64;
-        self.tokens += self.encoding.count(&self.stretch) as u64;
+        self.tokens += self.encoding.count(&String::from_utf8_lossy(&self.stretch)) as u64;
         self.stretch.clear();
     }
+}
+
+/// The first place in `text` at or behind `at` where a character ends.
+fn end_of_char(text: &[u8], at: usize) -> usize {
+    let behind = text.get(at..).unwrap_or_default();
+    let rest = behind.iter().take(3).take_while(|byte| (0x80..0xc0).contains(*byte)).count();
+    at.min(text.len()) + rest
 }
 
 impl Sink for Counter {
@@ -119,7 +126,7 @@ impl Sink for Counter {
                 for unit in quoted.units() {
                     match unit {
                         Unit::Run(run) => self.run(run),
-                        Unit::Char(char) => self.run(char.encode_utf8(&mut [0; 4])),
+                        Unit::Char(char) => self.run(char.encode_utf8(&mut [0; 4]).as_bytes()),
                     }
                 }
             }
@@ -143,7 +150,7 @@ mod tests {
         let whole = texts.iter().map(|text| text.len() as u64).sum();
         let mut counter = Counter::new(Some(model), whole).unwrap();
         for text in texts {
-            counter.text(Text::Json(text));
+            counter.text(Text::Json(text.as_bytes()));
         }
         counter.tokens()
     }
@@ -185,7 +192,7 @@ mod tests {
     #[test]
     fn escapes_are_read_before_they_are_counted() {
         let mut counter = Counter::new(Some("gpt-4o"), 11).unwrap();
-        counter.text(Text::Quoted(Quoted::read(r#"hel\u006co\u0020world""#).0));
+        counter.text(Text::Quoted(Quoted::read(br#"hel\u006co\u0020world""#).unwrap().0));
         assert_eq!(counter.tokens(), 2);
     }
 
@@ -214,7 +221,7 @@ mod tests {
         for bytes in [TOKENIZED_BYTES, TOKENIZED_BYTES + 1, 2 * TOKENIZED_BYTES - 1, 100_000, 3_000_001] {
             let text = "\u{e9}".repeat(bytes / 2);
             let mut counter = Counter::new(None, text.len() as u64).unwrap();
-            counter.text(Text::Json(&text));
+            counter.text(Text::Json(text.as_bytes()));
             let taken = usize::try_from(counter.taken).unwrap();
             assert!(taken >= text.len().min(TOKENIZED_BYTES - STRETCH), "{bytes} {taken}");
             assert!(taken <= TOKENIZED_BYTES + 2 * STRETCH, "{bytes} {taken}");

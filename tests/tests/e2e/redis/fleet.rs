@@ -100,6 +100,42 @@ async fn what_one_gateway_takes_the_other_misses_at_once() {
     }
 }
 
+/// What is charged is charged before the backend is asked: an answer that takes long hides nothing.
+#[tokio::test]
+async fn streams_that_are_still_open_count() {
+    let (backend, server) = (Backend::start().await, Server::start().await);
+    let config = people(&backend, &server.url(), PATIENT).limit("per_user: { requests_per_day: 4 }");
+    let gateways = [started(&config).await, started(&config).await];
+    let (mut open, mut streams) = (Vec::new(), Vec::new());
+    for at in 0..4 {
+        let (chunks, reply) = Reply::stream();
+        backend.next(reply);
+        chunks.event("first");
+        open.push(gateways[at % 2].open(Call::chat_stream("gpt-x").key("key-of-alice")).await);
+        streams.push(chunks);
+    }
+    for gateway in &gateways {
+        assert_limited(&gateway.call(alice()).await, "user");
+    }
+    streams.into_iter().for_each(fairlane_tests::Chunks::done);
+    for opened in open {
+        assert!(opened.answer().await.text().contains("first"));
+    }
+    assert_eq!(backend.count(), 4);
+}
+
+/// Gateways with a Redis each know nothing of each other: two regions are twice the limit.
+#[tokio::test]
+async fn two_servers_are_twice_the_limit() {
+    let backend = Backend::start().await;
+    for _ in 0..2 {
+        let server = Server::start().await;
+        let config = people(&backend, &server.url(), PATIENT).limit("per_user: { requests_per_day: 2 }");
+        let gateway = started(&config).await;
+        assert_eq!(exhaust(&gateway, &alice(), 10).await.0, 2);
+    }
+}
+
 #[tokio::test]
 async fn two_prefixes_are_two_fleets_and_another_hash_key_knows_nobody() {
     let (backend, server) = (Backend::start().await, Server::start().await);

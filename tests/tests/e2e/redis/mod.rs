@@ -3,9 +3,11 @@
 mod checking;
 mod counting;
 mod fleet;
+mod hanging;
 mod modes;
 mod names;
 mod outage;
+mod secure;
 mod tenants;
 
 use std::time::Duration;

@@ -82,6 +82,7 @@ fn bodies(size: usize) -> Vec<(&'static str, Bytes)> {
     let ascii = chat(text(CHINESE, 6 * CHINESE.chars().count())).to_string();
     vec![
         ("prose", Bytes::from(chat(text(PROSE, PROSE.len())).to_string())),
+        ("a word without end", Bytes::from(chat(text("a", 1)).to_string())),
         ("code, an escape in 12 bytes", Bytes::from(chat(text(CODE, CODE.len() + 12)).to_string())),
         ("Chinese", Bytes::from(chat(text(CHINESE, CHINESE.len())).to_string())),
         ("Chinese, all of it escaped", Bytes::from(escape(&ascii))),

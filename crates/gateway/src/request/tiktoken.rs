@@ -1,8 +1,9 @@
 //! Counting with the tokenizers of OpenAI's models, within a bound of time.
 //!
-//! A tokenizer takes longest where a text never ends a word: some 150 ns a byte, which for a body of megabytes would keep
-//! the thread from everybody else. So a long text is not counted whole: as many bytes are taken in stretches that are
-//! spread over it evenly, and stand for the rest.
+//! Prose takes some 3 us a KiB, and code 7; a text that never ends a word takes up to 230 (benchmark of reading, on a busy
+//! machine), which for a body of megabytes would keep the thread from everybody else for seconds. So a long text is not
+//! counted whole: as many bytes are taken in stretches that are spread over it evenly, and stand for the rest. No prompt
+//! takes more than some 4 ms.
 
 use tiktoken::CoreBpe;
 
@@ -106,6 +107,9 @@ impl Counter {
 
     /// Counts what was taken.
     fn count(&mut self) {
+        if self.stretch.is_empty() {
+            return;
+        }
         self.taken += self.stretch.len() as u64;
         self.tokens += self.encoding.count(&String::from_utf8_lossy(&self.stretch)) as u64;
         self.stretch.clear();

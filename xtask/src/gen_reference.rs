@@ -17,13 +17,26 @@ Fairlane reads one file, in YAML, TOML or JSON (by its ending: `.yaml`, `.yml`, 
 
 - `fairlane check` tells everything that is wrong with a file, with its place and what would be right.
 - `fairlane config` shows every value in effect, with secrets and identities masked.
-- An editor that knows JSON schemas completes and checks a file that begins with the line
-  `# yaml-language-server: $schema=` and the address of `fairlane.schema.json` (`fairlane schema` prints it). It comes to
-  the same verdict as the loader, which adds only what no schema can say: whether values go together, and whether
-  addresses, files and variables exist.
+- An editor completes, explains and checks a file while you type: see [in the editor](#in-the-editor).
 - [`examples/quickstart.yaml`](../examples/quickstart.yaml) is a small file to begin with,
   [`examples/tokens.yaml`](../examples/tokens.yaml) one with budgets of tokens;
   [`examples/full.yaml`](../examples/full.yaml) has every key.
+
+## In the editor
+
+[`schemas/fairlane.schema.json`](../schemas/fairlane.schema.json) is the JSON schema (draft-07) of the file. `fairlane
+schema` prints the one of the gateway at hand, and its `$id` names the version. It comes to the same verdict as the loader,
+which adds only what no schema can say: whether values go together, and whether addresses, files and variables exist. A file
+names its schema in its first line, by a path from its own folder or by an address:
+
+| file | first line | for |
+|---|---|---|
+| YAML | `# yaml-language-server: $schema=fairlane.schema.json` | yaml-language-server: VS Code with its YAML extension, Neovim, Helix, Emacs and others |
+| TOML | `#:schema ./fairlane.schema.json` | taplo: VS Code with Even Better TOML, Neovim, Helix and others |
+
+For JSON, tell the editor in its own settings which schema belongs to which files. The tests ask both programs, in the versions
+of [`tests/editor/package.json`](../tests/editor/package.json): of yaml-language-server its completion, its help and what it
+finds wrong, of taplo what it finds wrong.
 
 ## Values
 
@@ -124,8 +137,7 @@ impl<'a> Writer<'a> {
             return;
         }
         let level = if path.contains('.') { "###" } else { "##" };
-        let description = schema.get("description").and_then(Value::as_str).unwrap_or_default();
-        let _ok = writeln!(self.text, "\n{level} `{path}`\n\n{description}");
+        let _ok = writeln!(self.text, "\n{level} `{path}`\n\n{}", described(schema));
     }
 }
 
@@ -208,15 +220,24 @@ fn grouped(digits: &str) -> String {
     text
 }
 
+/// What a description says of the meaning. Its second paragraph has the default and the range, which are columns here.
+fn described(schema: &Value) -> &str {
+    let description = schema.get("description").and_then(Value::as_str).unwrap_or_default();
+    description.split_once("\n\n").map_or(description, |(meaning, _)| meaning)
+}
+
 /// The description, what each choice means, and an example where the default is none.
 fn meaning(schema: &Value) -> String {
-    let mut text = schema.get("description").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let mut text = described(schema).to_owned();
     for (value, meaning) in choices(schema) {
         let _ok = write!(text, " `{value}`: {}", lower_first(meaning));
     }
     let example = schema.get("examples").and_then(Value::as_array).and_then(|examples| examples.first());
     // A default is an example too, unless it is nothing.
-    let telling = schema.get("default").is_none_or(|default| *default == json!([]) || *default == "");
+    let telling = schema.get("default").is_none_or(|default| *default == json!([]) || *default == "")
+        // What has a table of its own shows its examples there.
+        && schema.get("properties").is_none()
+        && schema.pointer("/items/properties").is_none();
     if let Some(example) = example.filter(|_| telling) {
         let _ok = write!(text, " Example: `{}`.", plain(example));
     }
@@ -225,8 +246,7 @@ fn meaning(schema: &Value) -> String {
 
 fn choices(schema: &Value) -> impl Iterator<Item = (&str, &str)> {
     let variants = schema.get("anyOf").and_then(Value::as_array).into_iter().flatten();
-    variants
-        .filter_map(|variant| Some((variant.get("const")?.as_str()?, variant.get("description")?.as_str()?)))
+    variants.filter_map(|variant| Some((variant.get("const")?.as_str()?, described(variant))))
 }
 
 fn nullable(schema: &Value) -> bool {

@@ -5,6 +5,9 @@
 //! duration; and the strict one names in `format` the reader of a value, which editors could not run.
 //! Both use draft-07, since many editors lag behind newer drafts.
 
+mod published;
+mod title;
+
 use std::sync::LazyLock;
 
 use jsonschema::{Draft, Validator};
@@ -17,15 +20,13 @@ use crate::{
     values::schema::FORMATS,
 };
 
-/// What an editor is told about strings with a reference to the environment.
-const REFERENCE: &str = r"\$\{";
-
 /// The JSON schema (draft-07) of a configuration file, for editors and other tools.
+///
+/// Its `$id` names the version of the gateway whose files it describes. Every description is one paragraph of meaning
+/// and, after an empty line, one with the default, the range and the form, which editors show nowhere else.
 #[must_use]
 pub fn schema() -> Value {
-    let mut schema = strict();
-    publish(&mut schema);
-    schema
+    published::from(strict())
 }
 
 /// The schema of values whose references to the environment have been replaced.
@@ -33,7 +34,7 @@ pub(crate) fn strict() -> Value {
     // Everything in place, no `$ref`: hovers and paths stay simple, and the model has no cycles.
     let settings = SchemaSettings::draft07().with(|settings| settings.inline_subschemas = true);
     let mut schema = settings.into_generator().into_root_schema_for::<GatewayConfig>().to_value();
-    tidy(&mut schema, None);
+    tidy(&mut schema, None, None);
     schema
 }
 
@@ -86,7 +87,9 @@ pub(crate) fn sections_with(key: &str) -> Vec<KeyPath> {
 }
 
 /// Takes out what misleads editors, and fills in what they show.
-fn tidy(schema: &mut Value, key: Option<&str>) {
+///
+/// `shown` is what the example of the section around it has for this key.
+fn tidy(schema: &mut Value, key: Option<&str>, shown: Option<&Value>) {
     let Some(object) = schema.as_object_mut() else { return };
     // Rust's integer formats are unknown to validators, and the bounds say it all.
     if object.get("format").and_then(Value::as_str).is_some_and(|format| !format.starts_with("fairlane-")) {
@@ -106,18 +109,25 @@ fn tidy(schema: &mut Value, key: Option<&str>) {
     for variant in object.get_mut("oneOf").and_then(Value::as_array_mut).into_iter().flatten() {
         one_line(variant.get_mut("description"));
     }
+    // The title of a type is for what has no key: the entries of a list or map.
     if let Some(key) = key {
-        object.entry("title").or_insert_with(|| json!(title(key)));
+        object.insert("title".to_owned(), json!(title::of(key)));
     }
     if !object.contains_key("examples")
-        && let Some(default) = object.get("default").filter(|default| **default != json!([]))
+        && let Some(example) = example(object, shown)
     {
-        let example = json!([default]);
-        object.insert("examples".to_owned(), example);
+        object.insert("examples".to_owned(), json!([example]));
     }
+    let section = object.get("examples").and_then(|examples| examples.get(0)).cloned();
     for (name, property) in children(object) {
-        tidy(property, name);
+        tidy(property, name, section.as_ref().zip(name).and_then(|(section, name)| section.get(name)));
     }
+}
+
+/// An example where none is given: the default, what the section shows, or a list of what an entry may be.
+fn example(object: &Map<String, Value>, shown: Option<&Value>) -> Option<Value> {
+    let default = object.get("default").filter(|default| **default != json!([]));
+    default.or(shown).cloned().or_else(|| Some(json!([object.get("items")?.pointer("/examples/0")?])))
 }
 
 fn one_line(description: Option<&mut Value>) {
@@ -147,27 +157,6 @@ fn strip_null(object: &mut Map<String, Value>) {
     }
 }
 
-/// Lets references to the environment stand for any string, and drops the names of readers.
-fn publish(schema: &mut Value) {
-    let Some(object) = schema.as_object_mut() else { return };
-    object.remove("format");
-    if let Some(Value::String(pattern)) = object.get_mut("pattern") {
-        *pattern = format!("({pattern})|{REFERENCE}");
-    }
-    if let Some(Value::Array(mut variants)) = object.remove("oneOf") {
-        variants.push(json!({
-            "type": "string",
-            "pattern": REFERENCE,
-            "title": "From the environment",
-            "description": "One of these values, from a variable of the environment: `${NAME}` or `${NAME:-default}`.",
-        }));
-        object.insert("anyOf".to_owned(), Value::Array(variants));
-    }
-    for (_, property) in children(object) {
-        publish(property);
-    }
-}
-
 /// The schemas of the values within a value, each with its key if that is fixed.
 fn children(object: &mut Map<String, Value>) -> Vec<(Option<&str>, &mut Value)> {
     let mut found = Vec::new();
@@ -184,11 +173,4 @@ fn children(object: &mut Map<String, Value>) -> Vec<(Option<&str>, &mut Value)> 
         }
     }
     found
-}
-
-/// `max_wait_ms` as `Max wait ms`.
-fn title(key: &str) -> String {
-    let words = key.replace('_', " ");
-    let mut letters = words.chars();
-    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }

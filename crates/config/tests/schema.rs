@@ -35,24 +35,121 @@ fn every_key_is_explained() {
     let mut seen = 0;
     for_every_key(&schema(), "", &mut |path, property, required| {
         seen += 1;
-        let description = property["description"].as_str().unwrap_or_default();
-        assert!(description.ends_with(['.', ')']), "{path}: {description}");
-        assert!(property["title"].is_string(), "{path} has no title");
-        let is_section = property.get("properties").is_some() || property["type"] == "object";
-        let known = required || property.get("default").is_some() || property.get("examples").is_some();
-        let is_secret = property["writeOnly"] == true;
-        assert!(
-            is_section || known || is_secret || path.ends_with("dimension"),
-            "{path} has no default and no example"
-        );
+        let (meaning, facts) = described(property);
+        assert!(meaning.ends_with(['.', ')']), "{path}: {meaning}");
+        assert!(property["title"].as_str().is_some_and(|title| !title.is_empty()), "{path} has no title");
+        let examples = property["examples"].as_array();
+        assert!(examples.is_some_and(|examples| !examples.is_empty()), "{path} has no example");
+        // What a hover does not show of itself is told in words, and in the same words as the keywords.
+        if property.get("properties").is_some() {
+            assert_eq!(facts, "", "{path}: its keys tell");
+            return;
+        }
+        match property.get("default") {
+            _ if required => assert!(facts.starts_with("Required."), "{path}: {facts}"),
+            Some(default) if default == "" => {
+                assert!(facts.starts_with("Default: empty."), "{path}: {facts}")
+            }
+            Some(default) => {
+                let shown = default.as_str().map_or_else(|| default.to_string(), str::to_owned);
+                assert!(facts.starts_with(&format!("Default: `{shown}`.")), "{path}: {facts}");
+            }
+            None => assert!(facts.starts_with("Default: "), "{path}: {facts}"),
+        }
         if property["type"] == "integer" {
-            assert!(property["minimum"].is_u64() && property["maximum"].is_u64(), "{path} has no bounds");
+            let bounds = [&property["minimum"], &property["maximum"]].map(|bound| bound.as_u64().unwrap());
+            let range = format!("from {} to {}.", bounds[0], bounds[1]);
+            assert!(facts.replace(',', "").contains(&range), "{path}: {facts}, not {range}");
         }
         for variant in property["anyOf"].as_array().into_iter().flatten() {
-            assert!(variant["description"].is_string(), "{path} has a variant without description");
+            let (choice, rest) = described(variant);
+            assert!(choice.ends_with('.'), "{path} has a choice that is not explained: {variant}");
+            if variant["title"] != "From the environment" {
+                assert!(variant["const"].is_string(), "{path}: {variant}");
+                // An editor shows only the description of the choice that was made.
+                assert_eq!(property["description"], rest, "{path}: {variant}");
+            }
         }
+        assert!(property.get("enum").is_none(), "{path}: choices without a description of each");
     });
     assert!(seen > 100, "{seen}");
+}
+
+/// What each number counts, by a part of its key: a description must say it.
+const UNITS: [(&str, &str); 18] = [
+    ("_ms", "milliseconds"),
+    ("bytes_per_token", "bytes"),
+    ("_bytes", "bytes"),
+    ("_prefix", "bits"),
+    ("max_connections", "connections"),
+    ("requests_per_second", "requests per second"),
+    ("requests_per_minute", "requests per minute"),
+    ("requests_per_hour", "requests per hour"),
+    ("requests_per_day", "requests per day"),
+    ("tokens_per_", "tokens per "),
+    ("token_burst_capacity", "tokens"),
+    ("burst_capacity", "requests"),
+    ("max_tenants", "tenants"),
+    ("max_in_flight", "attempts"),
+    ("max_buckets", "buckets"),
+    ("default_output", "tokens"),
+    ("failures", "answers"),
+    ("weight", "weight"),
+];
+
+/// Bounds on requests that wait.
+const REQUESTS: [&str; 4] =
+    ["max_held", "max_held_per_tenant", "max_queue_depth_per_tenant", "max_total_queued"];
+
+#[test]
+fn every_number_and_every_time_has_its_unit() {
+    let mut seen = [0, 0];
+    for_every_key(&schema(), "", &mut |path, property, _| {
+        let key = path.rsplit('/').next().unwrap();
+        let (meaning, facts) = described(property);
+        if property["type"] == "integer" {
+            seen[0] += 1;
+            let unit = UNITS.iter().find(|(part, _)| key.contains(part)).map(|(_, unit)| *unit);
+            let unit = unit.or_else(|| REQUESTS.contains(&key).then_some("requests"));
+            let unit = unit.unwrap_or_else(|| panic!("{path}: say what it counts, and add it here"));
+            // A weight counts nothing: it is a share.
+            let words: &[&str] = if unit == "weight" { &["weight", "share"] } else { &[unit] };
+            let meaning = meaning.to_lowercase();
+            assert!(words.iter().any(|word| meaning.contains(word)), "{path}: {meaning} has no {unit}");
+        }
+        if property["pattern"].as_str().is_some_and(|pattern| pattern.contains("ms)?$")) {
+            seen[1] += 1;
+            assert!(facts.contains("A duration with its units: `200ms`"), "{path}: {facts}");
+        }
+    });
+    assert!(seen[0] > 50 && seen[1] >= 10, "{seen:?}");
+}
+
+#[test]
+fn every_kind_of_entry_has_a_title() {
+    for pointer in [
+        "/properties/backends/items",
+        "/properties/api_keys/properties/keys/items",
+        "/properties/identity/properties/tiers/additionalProperties",
+        "/properties/rate_limiting/properties/fair_queuing/properties/weights/items",
+        "/properties/rate_limiting/properties/limits/properties/per_user/properties/overrides/additionalProperties",
+    ] {
+        let schema = schema();
+        let entry = schema.pointer(pointer).unwrap_or_else(|| panic!("{pointer}"));
+        assert!(entry["title"].is_string() && entry["description"].is_string(), "{pointer}");
+    }
+}
+
+/// Who finds a schema in a folder must be able to tell for which gateway it is.
+#[test]
+fn it_names_the_version() {
+    assert_eq!(schema()["$id"], concat!("urn:fairlane:config:", env!("CARGO_PKG_VERSION")));
+}
+
+/// The two paragraphs of a description: what the key means, and what may stand there.
+fn described(property: &Value) -> (&str, &str) {
+    let description = property["description"].as_str().unwrap_or_default();
+    description.split_once("\n\n").unwrap_or((description, ""))
 }
 
 #[test]
@@ -73,7 +170,8 @@ fn it_has_nothing_that_editors_stumble_over() {
             Value::Object(object) => {
                 // Under `properties` the names are those of the configuration.
                 let is_schema = !path.ends_with("/properties");
-                for (keyword, value) in object {
+                // Nor are those of an example keywords.
+                for (keyword, value) in object.iter().filter(|(keyword, _)| *keyword != "examples") {
                     if is_schema {
                         assert!(!keyword.starts_with("x-"), "{path}/{keyword}");
                         assert_ne!(keyword, "format", "{path}");

@@ -13,6 +13,7 @@ pub struct ApiKeys {
     /// What happens to a request without a key. (A key that is wrong, disabled or expired is refused always.)
     pub mode: AuthMode,
     /// The known keys.
+    #[schemars(extend("examples" = [[{ "id": "k1", "key": "${ALICE_KEY}", "user": "alice", "team": "research" }]]))]
     pub keys: Vec<ApiKey>,
 }
 
@@ -31,6 +32,7 @@ pub enum AuthMode {
 /// One key.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(title = "API key")]
 pub struct ApiKey {
     /// A unique name that is no secret, for `per_api_key.overrides` and `bypass_keys`.
     #[schemars(regex(pattern = r"^[!-~]+$"), extend("examples" = ["k1"]))]
@@ -41,6 +43,7 @@ pub struct ApiKey {
     pub key: Option<Secret>,
     /// The SHA-256 digest of the key in hexadecimal, in place of `key`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("examples" = ["d16a80956c32f3f5fb979bea408abac8c3eef6c54ecb234279e337146cf87b47"]))]
     pub sha256: Option<KeyDigest>,
     /// The user to whom requests with this key belong.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -67,6 +70,7 @@ pub struct ApiKey {
     pub models: Vec<ModelPattern>,
     /// A limit for this key alone, in place of `rate_limiting.limits.per_api_key`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("examples" = [{ "requests_per_second": 5, "burst_capacity": 10 }]))]
     pub rate_limit: Option<IdentityLimit>,
 }
 

@@ -9,6 +9,7 @@ use crate::values::{BackendUrl, ModelPattern, Secret, duration, schema};
 /// One server that answers requests.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(title = "Backend")]
 pub struct Backend {
     /// A unique name, for logs, metrics and `per_backend.overrides`.
     #[schemars(regex(pattern = r"^[!-~]+$"), extend("examples" = ["primary"]))]
@@ -34,6 +35,7 @@ pub struct Backend {
     pub weight: NonZeroU32,
     /// How it is found out whether the backend can serve.
     #[serde(default)]
+    #[schemars(extend("examples" = [{ "path": "/health", "interval": "10s", "failures": 3 }]))]
     pub health: Health,
     /// A PEM file with the certificate authorities to trust for an `https` URL, in place of the system's. A
     /// relative path starts at the folder of the configuration file.

@@ -58,15 +58,17 @@ pub enum TenantDimension {
 /// The weight of one tenant.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(title = "Weight of a tenant")]
 pub struct Weight {
     /// The raw user, team or API key.
     #[schemars(extend("examples" = ["alice"]))]
     pub tenant: Name,
     /// The weight.
-    #[schemars(range(max = MOST_WEIGHT))]
+    #[schemars(range(max = MOST_WEIGHT), extend("examples" = [3]))]
     pub weight: NonZeroU32,
     /// Match only a tenant of this kind; absent: of whatever kind. An entry with it goes before one without.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("examples" = ["team"]))]
     pub dimension: Option<TenantDimension>,
 }
 

@@ -23,8 +23,9 @@ pub struct Identity {
 /// A class of keys.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(title = "Tier")]
 pub struct Tier {
     /// The weight of tenants whose keys are of this tier.
-    #[schemars(range(max = MOST_WEIGHT))]
+    #[schemars(range(max = MOST_WEIGHT), extend("examples" = [4]))]
     pub weight: NonZeroU32,
 }

@@ -11,6 +11,7 @@ const MOST_PER_SECOND: u64 = MOST / 60;
 /// Rates of requests that must all hold, each a bucket of its own. A rate that is absent does not limit.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
+#[schemars(title = "Limit")]
 pub struct Limit {
     /// Requests per second.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -39,6 +40,7 @@ pub struct Limit {
 /// user, a team or a model. It reads as a [`Limit`]: that of requests alone.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
+#[schemars(title = "Limit")]
 pub struct IdentityLimit {
     /// The rates of requests.
     #[serde(flatten)]

@@ -46,27 +46,41 @@ pub(crate) const MOST_WEIGHT: u32 = 1_000_000;
 pub struct GatewayConfig {
     /// Where and how the gateway listens.
     #[serde(default)]
+    #[schemars(extend("examples" = [{ "listen": "0.0.0.0:8080", "max_body_bytes": 10_485_760 }]))]
     pub server: Server,
     /// The admin plane: health, metrics, queues, effective configuration.
     #[serde(default)]
+    #[schemars(extend("examples" = [{ "token": "${FAIRLANE_ADMIN_TOKEN}" }]))]
     pub admin: Admin,
     /// The servers that answer the requests, at least one. Among the healthy ones that serve the model, one is
     /// chosen by weight.
-    #[schemars(length(min = 1))]
+    #[schemars(length(min = 1), extend("examples" = [[
+        { "name": "primary", "url": "http://127.0.0.1:8000", "models": ["*"] }
+    ]]))]
     pub backends: Vec<Backend>,
     /// What the gateway writes to its standard error.
     #[serde(default)]
+    #[schemars(extend("examples" = [{ "format": "json", "level": "info" }]))]
     pub log: Log,
     /// How long the gateway waits for backends.
     #[serde(default)]
+    #[schemars(extend("examples" = [{ "connect": "5s", "request": { "standard": { "total": "3m" } } }]))]
     pub timeouts: Timeouts,
     /// How users, teams and keys become tenants.
     #[serde(default)]
+    #[schemars(extend("examples" = [{ "hash_key": "${FAIRLANE_HASH_KEY}", "tiers": { "gold": { "weight": 4 } } }]))]
     pub identity: Identity,
     /// The keys that callers show, as `Authorization: Bearer` or `x-api-key`.
     #[serde(default)]
+    #[schemars(extend("examples" = [{
+        "keys": [{ "id": "k1", "key": "${ALICE_KEY}", "user": "alice" }]
+    }]))]
     pub api_keys: ApiKeys,
     /// Limits, and what happens to requests beyond them.
     #[serde(default)]
+    #[schemars(extend("examples" = [{
+        "limits": { "per_user": { "requests_per_second": 5, "burst_capacity": 10 } },
+        "fair_queuing": { "enabled": true }
+    }]))]
     pub rate_limiting: RateLimiting,
 }

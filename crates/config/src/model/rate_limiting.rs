@@ -10,11 +10,12 @@ use crate::values::{AddressRange, ModelPattern, Name};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct RateLimiting {
-    /// Whether anything is limited. Absent: true if `limits` is given, else false.
+    /// Whether anything is limited; if `limits` is given, true by default.
     pub enabled: bool,
     /// Where the buckets are.
     pub storage: Storage,
     /// The Redis that holds the buckets of a fleet, for `storage: redis`.
+    #[schemars(extend("examples" = [{ "url": "${REDIS_URL}", "key_prefix": "fairlane" }]))]
     pub redis: Redis,
     /// Addresses or CIDRs of clients that no limit counts.
     pub whitelist: Vec<AddressRange>,
@@ -26,14 +27,18 @@ pub struct RateLimiting {
     #[schemars(range(max = MOST_HELD))]
     pub max_buckets: NonZeroUsize,
     /// The limits, by what they are counted per.
+    #[schemars(extend("examples" = [{ "per_user": { "requests_per_second": 5, "burst_capacity": 10 } }]))]
     pub limits: Limits,
     /// How many tokens a request is taken to need until its backend tells how many it used.
+    #[schemars(extend("examples" = [{ "default_output": 512, "estimator": "tiktoken" }]))]
     pub tokens: Tokens,
     /// Whether requests beyond an identity's limit of requests wait in a fair queue, and for how long. Who is a tenant,
     /// and of what weight, is said here for `deferred_admission` too.
+    #[schemars(extend("examples" = [{ "enabled": true, "max_wait_ms": 5000 }]))]
     pub fair_queuing: FairQueuing,
     /// Whether requests that a token budget refuses for the moment wait until they fit, and for how long. Tenants, their
     /// weights, `max_tenants` and `max_in_flight` are those of `fair_queuing`, whether or not that is enabled.
+    #[schemars(extend("examples" = [{ "enabled": true, "max_wait_ms": 5000 }]))]
     pub deferred_admission: DeferredAdmission,
 }
 
@@ -56,25 +61,32 @@ pub enum Storage {
 pub struct Limits {
     /// All requests together, before authentication; never queued. Only requests are counted.
     #[serde(skip_serializing_if = "Limit::is_empty")]
+    #[schemars(extend("examples" = [{ "requests_per_second": 1000 }]))]
     pub global: Limit,
     /// Requests of one client address, before authentication; never queued. Only requests are counted.
     #[serde(skip_serializing_if = "DimensionLimit::is_empty")]
+    #[schemars(extend("examples" = [{ "requests_per_second": 50, "overrides": { "192.0.2.0/24": { "requests_per_second": 200 } } }]))]
     pub per_client: DimensionLimit<AddressRange, Limit>,
     /// Requests to one backend, counted when it is chosen. Only requests are counted.
     #[serde(skip_serializing_if = "DimensionLimit::is_empty")]
+    #[schemars(extend("examples" = [{ "overrides": { "primary": { "requests_per_second": 100 } } }]))]
     pub per_backend: DimensionLimit<String, Limit>,
     /// Requests and tokens of one key.
     #[serde(skip_serializing_if = "DimensionLimit::is_empty")]
+    #[schemars(extend("examples" = [{ "requests_per_second": 10, "overrides": { "k1": { "requests_per_second": 20 } } }]))]
     pub per_api_key: DimensionLimit<String>,
     /// Requests and tokens of one user.
     #[serde(skip_serializing_if = "DimensionLimit::is_empty")]
+    #[schemars(extend("examples" = [{ "tokens_per_minute": 100_000, "overrides": { "alice": { "tokens_per_minute": 500_000 } } }]))]
     pub per_user: DimensionLimit<Name>,
     /// Requests and tokens of one team.
     #[serde(skip_serializing_if = "DimensionLimit::is_empty")]
+    #[schemars(extend("examples" = [{ "requests_per_second": 20, "overrides": { "research": { "requests_per_second": 40 } } }]))]
     pub per_team: DimensionLimit<Name>,
     /// Requests and tokens for one model, as named by the override that matches it, else by the entry of a backend's
     /// `models`.
     #[serde(skip_serializing_if = "DimensionLimit::is_empty")]
+    #[schemars(extend("examples" = [{ "overrides": { "gpt-4*": { "requests_per_minute": 600 } } }]))]
     pub per_model: DimensionLimit<ModelPattern>,
 }
 

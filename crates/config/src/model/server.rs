@@ -39,6 +39,7 @@ pub struct Server {
     #[schemars(range(max = MOST))]
     pub max_buffered_bytes: NonZeroU64,
     /// How long a client may take.
+    #[schemars(extend("examples" = [{ "header": "10s", "keep_alive": "75s" }]))]
     pub timeouts: ServerTimeouts,
     /// How many leading bits of an IPv4 address make one client.
     #[schemars(range(max = 32))]

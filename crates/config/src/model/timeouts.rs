@@ -14,6 +14,7 @@ pub struct Timeouts {
     #[schemars(schema_with = "schema::duration")]
     pub connect: Duration,
     /// For a request, by its class. The time for which it was held counts.
+    #[schemars(extend("examples" = [{ "standard": { "total": "3m" }, "streaming": { "idle": "30s" } }]))]
     pub request: RequestTimeouts,
 }
 
@@ -22,8 +23,10 @@ pub struct Timeouts {
 #[serde(default, deny_unknown_fields)]
 pub struct RequestTimeouts {
     /// Requests that are answered in one piece.
+    #[schemars(extend("examples" = [{ "total": "3m" }]))]
     pub standard: StandardTimeouts,
     /// Requests that ask for a stream.
+    #[schemars(extend("examples" = [{ "first_byte": "1m", "idle": "30s", "total": "10m" }]))]
     pub streaming: StreamingTimeouts,
 }
 

@@ -4,9 +4,9 @@ use std::fs;
 
 use fairlane_limiter::redis::{Mode, Password, RedisStore, SettingsError, Tls};
 use fairlane_limiter::{Store, StoreError};
-use fairlane_redis_servers::{Server, ServerOptions, Tls as ServerTls};
+use fairlane_redis_servers::{Server, ServerOptions, Tls as ServerTls, wait};
 
-use crate::support::{charge, settings, slow};
+use crate::support::{charge, settings, slow, up};
 
 async fn refused(url: &str) -> String {
     let store = RedisStore::new(settings(url, Mode::Standalone)).unwrap();
@@ -33,6 +33,26 @@ async fn a_password_is_needed_and_not_shown() {
     refused(&format!("redis://:hunter2@{address}")).await;
     refused(&format!("redis://app:hunter2@{address}")).await;
     refused(&format!("redis://{address}")).await;
+}
+
+/// As an operator changes a password without an outage.
+#[tokio::test]
+async fn two_passwords_are_good_for_a_while() {
+    let server = Server::start_with(ServerOptions::new().line("user app on >old ~* +@all")).await;
+    let url = |password: &str| format!("redis://app:{password}@{}", server.addr());
+    let one = RedisStore::new(settings(&url("old"), Mode::Standalone)).unwrap();
+    let take = async |store: &RedisStore| store.take(&[charge(1, slow(10), 1)]).await.unwrap().is_granted();
+    assert!(take(&one).await);
+    server.command(&["ACL", "SETUSER", "app", ">new"]).await;
+    let other = RedisStore::new(settings(&url("new"), Mode::Standalone)).unwrap();
+    assert!(take(&one).await && take(&other).await);
+    server.command(&["ACL", "SETUSER", "app", "<old"]).await;
+    assert!(take(&one).await && take(&other).await, "connections go on");
+    server.command(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]).await;
+    up(&one, false).await;
+    let reconnected = || async { other.take(&[charge(1, slow(10), 1)]).await.ok() };
+    assert!(wait::until("who knows the new one", reconnected).await.is_granted());
+    one.take(&[charge(1, slow(10), 1)]).await.unwrap_err();
 }
 
 #[tokio::test]

@@ -91,6 +91,12 @@ impl Reply {
     /// A stream of server-sent events, which the test sends one by one; it ends when `Chunks` is dropped.
     #[must_use]
     pub fn stream() -> (Chunks, Self) {
+        Self::pieces("text/event-stream")
+    }
+
+    /// Any answer of unknown length that the test sends piece by piece.
+    #[must_use]
+    pub fn pieces(content_type: &str) -> (Chunks, Self) {
         let (sender, receiver) = mpsc::unbounded_channel();
         let reply = Self {
             status: 200,
@@ -98,7 +104,7 @@ impl Reply {
             content: Some(Content::Pieces(receiver)),
             gate: None,
         };
-        (Chunks(sender), reply.header("content-type", "text/event-stream"))
+        (Chunks(sender), reply.header("content-type", content_type))
     }
 
     /// No answer: the connection is closed.

@@ -27,4 +27,5 @@ mod secrets;
 mod statuses;
 mod streaming;
 mod support;
+mod tokens;
 mod wire;

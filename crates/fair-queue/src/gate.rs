@@ -97,6 +97,12 @@ pub(crate) fn turn_cost(cost: u64) -> u64 {
     cost.clamp(1, MAX_TURN)
 }
 
+/// The least power of two that is no less than the cost of a turn.
+fn power_of_two(cost: u64) -> u8 {
+    // Of a turn at most 40.
+    u8::try_from(cost.next_power_of_two().trailing_zeros()).unwrap_or(0)
+}
+
 // === impl Gate ===
 
 impl Default for Gate {
@@ -174,11 +180,11 @@ impl Gate {
     /// The lag with which a lane that is not ready will be back.
     ///
     /// What it is owed is cut down to one turn, as large as they are here of late: more would be a burst. So is its debt
-    /// (what it takes from other gates adds up here), but never below the turn that it had: or else whoever asks for
+    /// (what it takes from other gates adds up here), but not below the turn that it had: or else whoever asks for
     /// much, and lets a while of small turns pass before it asks again, would never pay.
     fn clamped(&self, lane: &Lane) -> i128 {
         let most = self.largest.cost();
-        lane.tally.clamp(-steps(most.max(lane.largest)), steps(most))
+        lane.tally.clamp(-steps(most.max(1 << lane.largest)), steps(most))
     }
 
     /// The lane gets its first waiter (which the caller then counts): it comes back with its lag.
@@ -200,7 +206,8 @@ impl Gate {
         let total = self.ready.total() + if ready { 0 } else { u64::from(lane.weight) };
         let before = self.virtual_time.due(lane.weight);
         let lag = if ready { before.wrapping_sub(lane.tally) } else { lane.tally };
-        lane.largest = if lag < 0 { lane.largest.max(cost) } else { cost };
+        let power = power_of_two(cost);
+        lane.largest = if lag < 0 { lane.largest.max(power) } else { power };
         self.virtual_time.advance(cost, total);
         if ready {
             let tally = lane.tally.wrapping_add(steps(cost));

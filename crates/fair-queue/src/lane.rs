@@ -27,8 +27,6 @@ pub(crate) struct Lane {
     /// While requests wait here, the service received, as `Gate::due` counts what is due; otherwise the lag
     /// with which the last one left. Both in steps.
     pub(crate) tally: i128,
-    /// The largest turn charged since it was last not ahead of its due: a debt may be as large as that.
-    pub(crate) largest: u64,
     pub(crate) waiters: List<IN_LANE>,
     pub(crate) waiting: u32,
     pub(crate) in_flight: u32,
@@ -36,6 +34,9 @@ pub(crate) struct Lane {
     pub(crate) queued: u64,
     /// The group of the gate's backlog in which it is counted.
     pub(crate) group: u8,
+    /// No turn charged since it was last not ahead of its due was larger than two to this power: a debt may be as large as
+    /// that. A byte, because a lane takes just so many lines of the processor's cache.
+    pub(crate) largest: u8,
     pub(crate) arrivals: Window,
     pub(crate) admitted: Window,
     /// While it is idle and ahead of its due: the mark of its entry among the gate's debts. Else zero.
@@ -76,12 +77,12 @@ impl Default for Lane {
             order: 0,
             weight: 1,
             tally: 0,
-            largest: 0,
             waiters: List::default(),
             waiting: 0,
             in_flight: 0,
             queued: 0,
             group: 0,
+            largest: 0,
             arrivals: Window::default(),
             admitted: Window::default(),
             debt: 0,

@@ -88,6 +88,7 @@ mod deadlines;
 mod debts;
 mod estimate;
 mod gate;
+mod grants;
 mod ids;
 mod index;
 mod lane;

@@ -4,6 +4,7 @@ use std::time::Duration;
 use crate::class::Counts;
 use crate::deadlines::Deadlines;
 use crate::gate::{Gate, LAPSED, NEWS, OPEN};
+use crate::grants::Grants;
 use crate::index::{PlaceIndex, hash};
 use crate::lane::{FORGETTABLE, IDLE, Lane, Tenant};
 use crate::list::List;
@@ -92,6 +93,7 @@ pub struct FairQueue {
     gate_index: PlaceIndex,
     lane_index: PlaceIndex,
     deadlines: Deadlines,
+    grants: Grants,
     in_flight: u32,
     /// Gates at which somebody waits.
     gates_waiting: usize,
@@ -127,6 +129,7 @@ impl FairQueue {
             gate_index: PlaceIndex::new(),
             lane_index: PlaceIndex::new(),
             deadlines: Deadlines::new(),
+            grants: Grants::new(),
             in_flight: 0,
             gates_waiting: 0,
             fresh: List::new(),
@@ -315,6 +318,11 @@ impl FairQueue {
     fn find_waiter(&self, ticket: Ticket) -> Option<u32> {
         let waiter = self.waiters.get(ticket.slot)?;
         (waiter.serial == ticket.serial && ticket.serial != 0).then_some(ticket.slot)
+    }
+
+    /// The same, if its attempt is out.
+    fn find_granted(&self, ticket: Ticket) -> Option<u32> {
+        self.find_waiter(ticket).filter(|waiter| self.waiters[*waiter].is_granted())
     }
 }
 

@@ -23,8 +23,8 @@ pub(crate) struct Waiter {
     pub(crate) deferral: u64,
     /// In which it is held.
     pub(crate) class: Class,
-    /// The event number of the grant that is out; zero while it waits.
-    pub(crate) granted: u64,
+    /// The grant that is out; `NONE` while it waits.
+    pub(crate) grant: u32,
     /// The lane where it waits, or waited.
     pub(crate) lane: u32,
     pub(crate) in_lane: Links,
@@ -50,8 +50,6 @@ pub(crate) struct Want {
     /// Room is kept for it here.
     pub(crate) kept: bool,
     pub(crate) cost: u64,
-    /// The total weight at which the grant that is out was charged here; zero if it was not.
-    pub(crate) charged_at: u64,
 }
 
 /// Most requests touch a handful of buckets at most: these need no allocation.
@@ -74,7 +72,7 @@ impl Default for Waiter {
             since: Timestamp::ZERO,
             deferral: 0,
             class: Class::Requests,
-            granted: 0,
+            grant: NONE,
             lane: NONE,
             in_lane: Links::default(),
             by_deadline: Links::default(),
@@ -94,6 +92,10 @@ impl Waiter {
                 Class::Requests => self.deferral.wrapping_add(now.as_nanos()),
             };
         }
+    }
+
+    pub(crate) const fn is_granted(&self) -> bool {
+        self.grant != NONE
     }
 
     pub(crate) const fn waited(&self, now: Timestamp) -> Waited {
@@ -129,7 +131,7 @@ impl Linked<BY_DEADLINE> for Waiter {
 
 impl Want {
     pub(crate) const fn new(gate: u32, cost: u64) -> Self {
-        Self { gate, passed: false, kept: false, cost, charged_at: 0 }
+        Self { gate, passed: false, kept: false, cost }
     }
 }
 

@@ -192,6 +192,7 @@ impl FairQueue {
 
     fn grant(&mut self, waiter: u32, place: u32, now: Timestamp) -> Ticket {
         let event = self.next_event();
+        let grant = self.grants.open(event);
         self.deadlines.remove(&mut self.waiters, waiter);
         let lane = self.waiters[waiter].lane;
         let tenant = self.lanes[lane].tenant;
@@ -218,12 +219,12 @@ impl FairQueue {
             } else {
                 0
             };
-            let want = &mut self.waiters[waiter].wants.as_mut_slice()[at];
-            (want.charged_at, want.kept) = (charged_at, false);
+            self.grants.charge(grant, charged_at);
+            self.waiters[waiter].wants.as_mut_slice()[at].kept = false;
         }
         self.settle_debts(place);
         let granted = &mut self.waiters[waiter];
-        granted.granted = event;
+        granted.grant = grant;
         let ticket = Ticket { serial: granted.serial, slot: waiter };
         // To the end of the round.
         self.rest(place);

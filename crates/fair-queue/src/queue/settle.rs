@@ -3,6 +3,7 @@
 use super::FairQueue;
 use super::choice::Candidate;
 use crate::mirror::Opening;
+use crate::slab::NONE;
 use crate::waiter::Want;
 use crate::{GateLevel, Requeue, Ticket, Timestamp};
 
@@ -18,10 +19,7 @@ struct Ended {
 
 impl FairQueue {
     pub(super) fn settle_admitted(&mut self, ticket: Ticket, levels: &[GateLevel], now: Timestamp) -> bool {
-        let Some(waiter) = self.find_waiter(ticket).filter(|waiter| self.waiters[*waiter].granted != 0)
-        else {
-            return false;
-        };
+        let Some(waiter) = self.find_granted(ticket) else { return false };
         self.count_admission(waiter, now);
         let ended = self.end_attempt(waiter, false, now);
         self.hear(&ended, levels, true, now);
@@ -31,10 +29,7 @@ impl FairQueue {
     }
 
     pub(super) fn settle_refused(&mut self, ticket: Ticket, levels: &[GateLevel], now: Timestamp) -> Requeue {
-        let Some(waiter) = self.find_waiter(ticket).filter(|waiter| self.waiters[*waiter].granted != 0)
-        else {
-            return Requeue::Unknown;
-        };
+        let Some(waiter) = self.find_granted(ticket) else { return Requeue::Unknown };
         let ended = self.end_attempt(waiter, true, now);
         self.hear(&ended, levels, false, now);
         let tenant = ended.tenant;
@@ -68,10 +63,7 @@ impl FairQueue {
     }
 
     pub(super) fn settle_failed(&mut self, ticket: Ticket, now: Timestamp) -> bool {
-        let Some(waiter) = self.find_waiter(ticket).filter(|waiter| self.waiters[*waiter].granted != 0)
-        else {
-            return false;
-        };
+        let Some(waiter) = self.find_granted(ticket) else { return false };
         let ended = self.end_attempt(waiter, true, now);
         self.drop_waiter(waiter, ended.tenant);
         self.sweep(now);
@@ -80,7 +72,7 @@ impl FairQueue {
 
     pub(super) fn settle_cancelled(&mut self, ticket: Ticket, now: Timestamp) -> bool {
         let Some(waiter) = self.find_waiter(ticket) else { return false };
-        if self.waiters[waiter].granted != 0 {
+        if self.waiters[waiter].is_granted() {
             return self.settle_failed(ticket, now);
         }
         let tenant = self.lanes[self.waiters[waiter].lane].tenant;
@@ -96,20 +88,22 @@ impl FairQueue {
     fn end_attempt(&mut self, waiter: u32, give_back: bool, now: Timestamp) -> Ended {
         let lane = self.waiters[waiter].lane;
         let (tenant, gate) = (self.lanes[lane].tenant, self.lanes[lane].gate);
+        let grant = self.waiters[waiter].grant;
         for at in 0..self.waiters[waiter].wants.as_slice().len() {
             let want = self.waiters[waiter].wants.as_slice()[at];
             self.gates[want.gate].mirror.give_back(want.cost);
-            if give_back && want.charged_at != 0 {
+            let charged_at = self.grants.charged_at(grant, at);
+            if give_back && charged_at != 0 {
                 // A lane that has been forgotten meanwhile has nothing to be given back.
                 let charged = if want.gate == gate { Some(lane) } else { self.find_lane(tenant, want.gate) };
                 if let Some(charged) = charged {
-                    self.take_back(charged, want.cost, want.charged_at, now);
+                    self.take_back(charged, want.cost, charged_at, now);
                 }
             }
-            let want = &mut self.waiters[waiter].wants.as_mut_slice()[at];
-            (want.charged_at, want.passed) = (0, false);
+            self.waiters[waiter].wants.as_mut_slice()[at].passed = false;
         }
-        let sent = std::mem::take(&mut self.waiters[waiter].granted);
+        let sent = self.grants.close(grant);
+        self.waiters[waiter].grant = NONE;
         self.in_flight -= 1;
         self.gates[gate].in_flight -= 1;
         self.lanes[lane].in_flight -= 1;
@@ -139,7 +133,7 @@ impl FairQueue {
             if gate.waiting > 0 {
                 gate.spacing.admitted(want.cost, now);
             }
-            if want.charged_at == 0 {
+            if self.grants.charged_at(self.waiters[waiter].grant, at) == 0 {
                 continue;
             }
             gate.admitted.add(want.cost, now);

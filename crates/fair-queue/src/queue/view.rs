@@ -9,7 +9,7 @@ impl FairQueue {
     pub(super) fn wait_of(&self, ticket: Ticket, now: Timestamp) -> Option<Duration> {
         let place = self.find_waiter(ticket)?;
         let waiter = &self.waiters[place];
-        if waiter.granted != 0 {
+        if waiter.is_granted() {
             return Some(Duration::ZERO);
         }
         let lane = &self.lanes[waiter.lane];

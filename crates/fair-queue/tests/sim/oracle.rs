@@ -9,7 +9,7 @@ struct Member {
     ready: bool,
     /// Service received, while ready; the lag kept, while not.
     tally: i128,
-    /// The largest turn since its lag was last not below zero.
+    /// The largest turn since its lag was last not below zero, rounded up to a power of two.
     largest: i128,
 }
 
@@ -114,7 +114,8 @@ impl Oracle {
         let cost = i128::from(cost);
         let due = self.due(self.members[at].weight);
         let member = &mut self.members[at];
-        member.largest = if due < member.tally { member.largest.max(cost) } else { cost };
+        let power = i128::try_from(cost.unsigned_abs().next_power_of_two()).unwrap();
+        member.largest = if due < member.tally { member.largest.max(power) } else { power };
         self.advance(cost, total);
         self.members[at].tally += cost * UNIT;
         self.last_cost = cost;

@@ -17,8 +17,10 @@ use anyhow::{Context, bail};
 /// When a file cannot be read or written, or, on a check, when one is not as it would be written.
 pub(crate) fn run(check: bool) -> anyhow::Result<()> {
     let schema = fairlane_config::schema();
+    let keys_schema = fairlane_config::keys_schema();
     let files = [
         ("schemas/fairlane.schema.json", format!("{}\n", serde_json::to_string_pretty(&schema)?)),
+        ("schemas/fairlane-keys.schema.json", format!("{}\n", serde_json::to_string_pretty(&keys_schema)?)),
         ("docs/configuration.md", reference::write(&schema)),
     ];
     let root = root();

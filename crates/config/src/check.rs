@@ -12,13 +12,23 @@ use serde_json::Value;
 use crate::{
     diagnostic::{Diagnostic, KeyPath, Kind, Step},
     model::KEY_PREFIX_PATTERN,
-    schema, suggest,
+    schema::{self, Document},
+    suggest,
     tree::{self, Node},
     values::{address, parse_duration, schema::FORMATS, secret},
 };
 
-/// Checks a tree against a schema and puts every error in words.
-pub(crate) fn check(root: &Node, validator: Result<&Validator, &str>) -> Vec<Diagnostic> {
+/// Checks a file as it stands against its schema and puts every error in words.
+pub(crate) fn published(root: &Node, document: Document) -> Vec<Diagnostic> {
+    check(root, document, document.published_validator())
+}
+
+/// Checks a configuration whose references to the environment have been replaced.
+pub(crate) fn strict(root: &Node) -> Vec<Diagnostic> {
+    check(root, Document::Configuration, schema::strict_validator())
+}
+
+fn check(root: &Node, document: Document, validator: Result<&Validator, &str>) -> Vec<Diagnostic> {
     let validator = match validator {
         Ok(validator) => validator,
         Err(error) => {
@@ -27,14 +37,17 @@ pub(crate) fn check(root: &Node, validator: Result<&Validator, &str>) -> Vec<Dia
         }
     };
     if matches!(root.value, tree::Value::Null) {
-        let empty = Diagnostic::error(Kind::MissingKey, KeyPath::root(), "the configuration is empty");
-        return vec![empty.at(root.at).help("it needs at least `backends`")];
+        let (message, help) = match document {
+            Document::Configuration => ("the configuration is empty", "it needs at least `backends`"),
+            Document::Keys => ("the file of keys is empty", "it needs `keys`, if only as `keys: []`"),
+        };
+        return vec![Diagnostic::error(Kind::MissingKey, KeyPath::root(), message).at(root.at).help(help)];
     }
     let json = root.to_json();
     let mut told = BTreeSet::new();
     let mut found = Vec::new();
     for error in validator.iter_errors(&json) {
-        for diagnostic in describe(root, &error) {
+        for diagnostic in describe(root, document, &error) {
             // One value may break several rules of its schema (a pattern and a format): the first says enough.
             if told.insert(diagnostic.path.clone()) {
                 found.push(diagnostic);
@@ -44,10 +57,10 @@ pub(crate) fn check(root: &Node, validator: Result<&Validator, &str>) -> Vec<Dia
     found
 }
 
-fn describe(root: &Node, error: &ValidationError<'_>) -> Vec<Diagnostic> {
+fn describe(root: &Node, document: Document, error: &ValidationError<'_>) -> Vec<Diagnostic> {
     let path = key_path(error.instance_path());
     let place = root.place(&path);
-    let schema = schema::at(&path);
+    let schema = document.schema_at(&path);
     match error.kind() {
         ValidationErrorKind::AdditionalProperties { unexpected } => {
             unexpected.iter().map(|key| unknown_key(root, &path, key, schema)).collect()
@@ -55,7 +68,7 @@ fn describe(root: &Node, error: &ValidationError<'_>) -> Vec<Diagnostic> {
         ValidationErrorKind::Required { property } => {
             let key = property.as_str().unwrap_or_default();
             let missing = path.key(key);
-            let about = schema::at(&missing).and_then(|schema| schema.get("description")?.as_str());
+            let about = document.schema_at(&missing).and_then(|schema| schema.get("description")?.as_str());
             let diagnostic =
                 Diagnostic::error(Kind::MissingKey, missing, format!("`{key}` is missing")).at(place);
             vec![match about {

@@ -1,8 +1,8 @@
 //! Defaults that depend on something: on the environment, or on another key.
 
 use crate::{
-    diagnostic::{Diagnostic, KeyPath},
-    interpolate::{Environment, interpolate},
+    diagnostic::KeyPath,
+    interpolate::{Interpolated, interpolate},
     tree::{Node, Value},
 };
 
@@ -16,11 +16,7 @@ pub(crate) const HASH_KEY: &str = "${FAIRLANE_HASH_KEY:-}";
 pub(crate) const REDIS_URL: &str = "${REDIS_URL:-redis://127.0.0.1:6379}";
 
 /// Fills in the defaults that the model cannot know. Returns what came from a variable, with its name.
-pub(crate) fn fill(
-    root: &mut Node,
-    environment: &dyn Environment,
-    problems: &mut Vec<Diagnostic>,
-) -> Vec<(KeyPath, &'static str)> {
+pub(crate) fn fill(root: &mut Node, interpolated: &mut Interpolated<'_>) -> Vec<(KeyPath, &'static str)> {
     let mut defaults = vec![
         ("admin.token", "FAIRLANE_ADMIN_TOKEN", ADMIN_TOKEN),
         ("identity.hash_key", "FAIRLANE_HASH_KEY", HASH_KEY),
@@ -34,9 +30,9 @@ pub(crate) fn fill(
         let key_path = KeyPath::of(path);
         if root.find(&key_path).is_none() {
             let mut node = Node::made(Value::Text(default.to_owned()));
-            interpolate(&mut node, &key_path, environment, problems);
+            interpolate(&mut node, &key_path, interpolated);
             root.put(&path.split('.').collect::<Vec<_>>(), node);
-            if environment.get(variable).is_some_and(|value| !value.is_empty()) {
+            if interpolated.environment.get(variable).is_some_and(|value| !value.is_empty()) {
                 from_variables.push((key_path, variable));
             }
         }

@@ -29,24 +29,38 @@ impl Environment for ProcessEnvironment {
     }
 }
 
+/// What replacing the variables needs, and what comes of it besides the values.
+pub(crate) struct Interpolated<'a> {
+    pub(crate) environment: &'a dyn Environment,
+    pub(crate) problems: Vec<Diagnostic>,
+    /// The paths of the texts that have something from the environment, each with the names of the variables.
+    pub(crate) named: Vec<(KeyPath, Vec<String>)>,
+}
+
+impl<'a> Interpolated<'a> {
+    pub(crate) fn new(environment: &'a dyn Environment) -> Self {
+        Self { environment, problems: Vec::new(), named: Vec::new() }
+    }
+}
+
 /// Replaces the variables in every string of the tree. A string where that fails becomes
 /// [`Value::Unresolved`] and a problem.
-pub(crate) fn interpolate(
-    node: &mut Node,
-    path: &KeyPath,
-    environment: &dyn Environment,
-    problems: &mut Vec<Diagnostic>,
-) {
+pub(crate) fn interpolate(node: &mut Node, path: &KeyPath, result: &mut Interpolated<'_>) {
     match &mut node.value {
         Value::Text(text) => {
-            if let Err(errors) = expand(text, environment).map(|expanded| *text = expanded) {
-                problems.extend(errors.into_iter().map(|error| error.report(path).at(node.at)));
+            let mut used = Vec::new();
+            if let Err(errors) = expand(text, result.environment, &mut used).map(|expanded| *text = expanded)
+            {
+                result.problems.extend(errors.into_iter().map(|error| error.report(path).at(node.at)));
                 node.value = Value::Unresolved;
+            }
+            if !used.is_empty() {
+                result.named.push((path.clone(), used));
             }
         }
         Value::List(items) => {
             for (n, item) in items.iter_mut().enumerate() {
-                interpolate(item, &path.index(n), environment, problems);
+                interpolate(item, &path.index(n), result);
             }
         }
         Value::Map(entries) => {
@@ -54,7 +68,7 @@ pub(crate) fn interpolate(
                 let path = path.key(&entry.key);
                 if entry.key.contains("${") {
                     // A key that came from outside would change the structure.
-                    problems.push(
+                    result.problems.push(
                         Diagnostic::error(
                             Kind::Variable,
                             path,
@@ -65,7 +79,7 @@ pub(crate) fn interpolate(
                     );
                     continue;
                 }
-                interpolate(&mut entry.node, &path, environment, problems);
+                interpolate(&mut entry.node, &path, result);
             }
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::Unresolved => {}
@@ -91,7 +105,9 @@ impl Failure {
 }
 
 /// Replaces the variables of one text. A default is taken as it is, up to the first `}`.
-fn expand(text: &str, environment: &dyn Environment) -> Result<String, Vec<Failure>> {
+///
+/// `used` gets the names of the variables that gave something.
+fn expand(text: &str, environment: &dyn Environment, used: &mut Vec<String>) -> Result<String, Vec<Failure>> {
     let mut expanded = String::with_capacity(text.len());
     let mut failures = Vec::new();
     let mut rest = text;
@@ -106,7 +122,7 @@ fn expand(text: &str, environment: &dyn Environment) -> Result<String, Vec<Failu
                 failures.push(Failure::Malformed("the variable has no closing `}`"));
                 return Err(failures);
             };
-            match resolve(reference, environment) {
+            match resolve(reference, environment, used) {
                 Ok(value) => expanded.push_str(&value),
                 Err(failure) => failures.push(failure),
             }
@@ -120,7 +136,11 @@ fn expand(text: &str, environment: &dyn Environment) -> Result<String, Vec<Failu
     if failures.is_empty() { Ok(expanded) } else { Err(failures) }
 }
 
-fn resolve(reference: &str, environment: &dyn Environment) -> Result<String, Failure> {
+fn resolve(
+    reference: &str,
+    environment: &dyn Environment,
+    used: &mut Vec<String>,
+) -> Result<String, Failure> {
     let (name, default) = match reference.split_once(":-") {
         Some((name, default)) => (name, Some(default)),
         None => (reference, None),
@@ -130,10 +150,12 @@ fn resolve(reference: &str, environment: &dyn Environment) -> Result<String, Fai
         return Err(Failure::Malformed("the name of a variable has letters, digits and `_` only"));
     }
     match (environment.get(name), default) {
-        (Some(value), None) => Ok(value),
-        (Some(value), Some(_)) if !value.is_empty() => Ok(value),
+        (Some(value), default) if default.is_none() || !value.is_empty() => {
+            used.push(name.to_owned());
+            Ok(value)
+        }
         (_, Some(default)) => Ok(default.to_owned()),
-        (None, None) => Err(Failure::Unset(name.to_owned())),
+        (_, None) => Err(Failure::Unset(name.to_owned())),
     }
 }
 
@@ -149,7 +171,7 @@ mod tests {
             _ => None,
         };
         let expected = expected.map(str::to_owned).map_err(|failure| vec![failure]);
-        assert_eq!(expand(text, &environment), expected, "{text}");
+        assert_eq!(expand(text, &environment, &mut Vec::new()), expected, "{text}");
     }
 
     #[test]
@@ -186,7 +208,7 @@ mod tests {
     #[test]
     fn what_is_malformed_is_told() {
         for text in ["${", "${NAME", "${}", "${1A}", "${A B}", "${NAME-x}", "${NAME:?x}", "${:-x}"] {
-            let failures = expand(text, &|_: &str| Some("x".to_owned())).unwrap_err();
+            let failures = expand(text, &|_: &str| Some("x".to_owned()), &mut Vec::new()).unwrap_err();
             assert!(matches!(failures[..], [Failure::Malformed(_)]), "{text}");
         }
     }

@@ -1,26 +1,20 @@
 //! From a file to a validated configuration.
 
-use std::{
-    collections::HashSet,
-    fmt,
-    fs::File,
-    hash::Hash,
-    io::{self, Read},
-    path::{Path, PathBuf},
-};
+use std::{collections::HashSet, fmt, hash::Hash, path::Path};
 
 use crate::{
     check, defaults,
-    diagnostic::{Diagnostic, KeyPath, Kind, Report, Severity},
-    interpolate::{Environment, interpolate},
+    diagnostic::{Diagnostic, KeyPath, Kind, Report, Severity, Source, Text},
+    interpolate::{Environment, Interpolated, interpolate},
+    keys_file::{Joined, KeysFile},
     model::GatewayConfig,
-    rules, schema,
-    tree::{self, Format, Lines, Node, Parsed, Value},
+    origin::{Inspected, Notes},
+    read,
+    rules::{self, Written},
+    schema::Document,
+    tree::{self, Format, Node, Parsed, Value},
     validated::Validated,
 };
-
-/// The largest file that is read, in bytes: far more than 100 000 keys need.
-const MOST_BYTES: usize = 64 * 1024 * 1024;
 
 /// What goes before the file: the flags of the command line.
 ///
@@ -81,17 +75,18 @@ impl<'a> Loader<'a> {
     ///
     /// All problems of the file at once; that it cannot be read is one.
     pub fn load(&self, path: &Path) -> Result<Validated, Report> {
-        let refuse = |message: String| {
-            let problem = Diagnostic::error(Kind::Unreadable, KeyPath::root(), message);
-            Report::new(path, vec![problem])
-        };
-        let format = Format::of(path)
-            .ok_or_else(|| refuse("a configuration file ends in .yaml, .yml, .toml or .json".to_owned()))?;
-        let bytes = read(path).map_err(|error| refuse(format!("the file cannot be read: {error}")))?;
-        if bytes.len() > MOST_BYTES {
-            return Err(refuse(format!("the file is longer than {MOST_BYTES} bytes")));
-        }
-        self.load_bytes(&bytes, format, path)
+        self.inspect(path).map(Inspected::into_config)
+    }
+
+    /// Loads a file as [`load`](Self::load) does, and keeps where each value comes from.
+    ///
+    /// # Errors
+    ///
+    /// All problems of the file at once; that it cannot be read is one.
+    pub fn inspect(&self, path: &Path) -> Result<Inspected, Report> {
+        let (bytes, format) =
+            read::read(path, "a configuration file").map_err(|problem| Report::new(path, vec![problem]))?;
+        self.inspect_bytes(&bytes, format, path)
     }
 
     /// Loads a configuration that has been read already. `path` is where it comes from: reports name it, and
@@ -101,35 +96,65 @@ impl<'a> Loader<'a> {
     ///
     /// All problems of the configuration at once.
     pub fn load_bytes(&self, bytes: &[u8], format: Format, path: &Path) -> Result<Validated, Report> {
-        let parsed = decode(bytes).and_then(|text| tree::parse(text, format));
-        let Parsed { mut root, mut problems } = parsed.map_err(|problem| Report::new(path, vec![problem]))?;
+        self.inspect_bytes(bytes, format, path).map(Inspected::into_config)
+    }
+
+    fn inspect_bytes(&self, bytes: &[u8], format: Format, path: &Path) -> Result<Inspected, Report> {
+        let text = read::decode(bytes).map_err(|problem| Report::new(path, vec![problem]))?;
+        let text = Text { text, format };
+        let parsed = tree::parse(text.text, format);
+        let Parsed { mut root, mut problems } = parsed
+            .map_err(|problem| Report::new(path, vec![problem]).quoting(Source::Configuration, text))?;
+        let folder = path.parent().unwrap_or(Path::new(""));
 
         // What an editor would say of the file as it stands.
-        problems.extend(check::check(&root, schema::published_validator()));
-        let written_password = rules::has_written_password(&root);
-        let mut unresolved = Vec::new();
-        interpolate(&mut root, &KeyPath::root(), self.environment, &mut unresolved);
-        let from_variables = defaults::fill(&mut root, self.environment, &mut unresolved);
-        add_new(&mut problems, unresolved, |problem| problem.path.clone());
+        problems.extend(check::published(&root, Document::Configuration));
+        let written = Written::find(&root);
+        let mut interpolated = Interpolated::new(self.environment);
+        interpolate(&mut root, &KeyPath::root(), &mut interpolated);
+        let mut joined = Joined::before(&root);
+        let keys_file = match KeysFile::read(&root, folder) {
+            Some(Ok(file)) => {
+                problems.extend(joined.join(&mut root, &file, &mut interpolated));
+                Some(file)
+            }
+            Some(Err(problem)) => {
+                joined.incomplete = true;
+                problems.push(problem);
+                None
+            }
+            None => None,
+        };
+        let unnamed = defaults::fill(&mut root, &mut interpolated);
+        let Interpolated { problems: unresolved, named, .. } = interpolated;
+        add_new(&mut problems, unresolved.into_iter().map(|problem| joined.relocate(problem)), place_and_key);
+        let report = |problems| {
+            let report = Report::new(path, problems).quoting(Source::Configuration, text);
+            match &keys_file {
+                Some(file) => {
+                    let report = report.with_keys_file(file.path.clone());
+                    file.text().into_iter().fold(report, |report, text| report.quoting(Source::Keys, text))
+                }
+                None => report,
+            }
+        };
 
-        let overridden = self.override_listeners(&mut root);
+        let mut notes = Notes { unnamed, named, ..Notes::default() };
+        let overridden = self.override_listeners(&mut root, &mut notes);
         let tell_source = |mut problem: Diagnostic| {
             if let Some((_, flag, variable)) = overridden.iter().find(|(path, ..)| *path == problem.path) {
-                problem.position = None;
+                problem.span = None;
                 problem.message = format!("{} (it comes from {flag} or {variable})", problem.message);
-            } else if let Some((_, variable)) = from_variables.iter().find(|(path, _)| *path == problem.path)
-            {
+            } else if let Some((_, variable)) = notes.unnamed.iter().find(|(path, _)| *path == problem.path) {
                 problem.message = format!("{} (it comes from {variable})", problem.message);
             }
-            problem
+            joined.relocate(problem)
         };
-        let values = check::check(&root, schema::strict_validator());
-        add_new(&mut problems, values.into_iter().map(tell_source), |problem| problem.path.clone());
-        let folder = path.parent().unwrap_or(Path::new(""));
-        let broken = rules::check(&root, folder).into_iter().map(tell_source);
-        add_new(&mut problems, broken, |problem| (problem.path.clone(), problem.kind));
+        add_new(&mut problems, check::strict(&root).into_iter().map(tell_source), place_and_key);
+        let broken = rules::check(&root, folder, &joined).into_iter().map(tell_source);
+        add_new(&mut problems, broken, |problem| (place_and_key(problem), problem.kind));
         if problems.iter().any(|problem| problem.severity == Severity::Error) {
-            return Err(Report::new(path, problems));
+            return Err(report(problems));
         }
 
         let mut config: GatewayConfig = serde_json::from_value(root.to_json()).map_err(|error| {
@@ -142,23 +167,34 @@ impl<'a> Loader<'a> {
         }
         let redis = &mut config.rate_limiting.redis;
         redis.ca_file = redis.ca_file.take().map(|file| folder.join(file));
-        problems.extend(rules::warnings(&config, &root, written_password));
-        Ok(Validated::new(config, Report::new(path, problems)))
+        config.api_keys.file = config.api_keys.file.take().map(|file| folder.join(file));
+        let warnings = rules::warnings(&config, &root, &written);
+        problems.extend(warnings.into_iter().map(|problem| joined.relocate(problem)));
+        Ok(Inspected::new(Validated::new(config, report(problems)), root, notes))
     }
 
     /// Puts the flags into the tree; returns the paths that they took.
-    fn override_listeners(&self, root: &mut Node) -> Vec<(KeyPath, &'static str, &'static str)> {
+    fn override_listeners(
+        &self,
+        root: &mut Node,
+        notes: &mut Notes,
+    ) -> Vec<(KeyPath, &'static str, &'static str)> {
         let flags = [&self.overrides.listen, &self.overrides.admin_listen];
         let mut taken = Vec::new();
         for ((key, flag, variable), given) in OVERRIDES.into_iter().zip(flags) {
             let from_variable = || self.environment.get(variable).filter(|value| !value.is_empty());
             let Some(text) = given.clone().or_else(from_variable) else { continue };
+            let path = KeyPath::of("server").key(key);
+            match given {
+                Some(_) => notes.flags.push((path.clone(), flag)),
+                None => notes.unnamed.push((path.clone(), variable)),
+            }
             let value = match text.as_str() {
                 "off" | "null" if key == "admin_listen" => Value::Null,
                 _ => Value::Text(text),
             };
             root.put(&["server", key], Node::made(value));
-            taken.push((KeyPath::of("server").key(key), flag, variable));
+            taken.push((path, flag, variable));
         }
         taken
     }
@@ -174,61 +210,6 @@ fn add_new<T: Eq + Hash>(
     problems.extend(found.into_iter().filter(|problem| !told.contains(&what(problem))));
 }
 
-/// Reads a file up to just beyond the bound: it may be a device without end.
-fn read(path: &Path) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    File::open(path)?.take(MOST_BYTES as u64 + 1).read_to_end(&mut bytes)?;
-    Ok(bytes)
-}
-
-fn decode(bytes: &[u8]) -> Result<&str, Diagnostic> {
-    let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes);
-    let refuse = |message: &str| Diagnostic::error(Kind::Syntax, KeyPath::root(), message);
-    let text = std::str::from_utf8(bytes).map_err(|error| {
-        let valid = String::from_utf8_lossy(&bytes[..error.valid_up_to()]);
-        refuse("the file is not UTF-8").at(Lines::new(&valid).position(valid.len()))
-    })?;
-    match text.find(|c: char| c.is_control() && !matches!(c, '\n' | '\r' | '\t')) {
-        Some(at) => Err(refuse("here is a control character").at(Lines::new(text).position(at))),
-        None => Ok(text),
-    }
-}
-
-/// No configuration file was found.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no configuration file is given, and none is at {}", .searched.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", "))]
-pub struct NotFound {
-    /// Where one was looked for.
-    pub searched: Vec<PathBuf>,
-}
-
-/// Finds the configuration file: the one given, that of `$FAIRLANE_CONFIG`, `./fairlane.yaml`,
-/// `$XDG_CONFIG_HOME/fairlane/fairlane.yaml` (with `$HOME/.config` for an unset `$XDG_CONFIG_HOME`),
-/// `/etc/fairlane/fairlane.yaml`.
-///
-/// The first two are returned whether or not they exist: who names a file wants that one.
-///
-/// # Errors
-///
-/// When no file is named and none of the usual ones exists.
-pub fn discover(given: Option<&Path>, environment: &dyn Environment) -> Result<PathBuf, NotFound> {
-    let variable = |name: &str| environment.get(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    if let Some(path) = given.map(Path::to_owned).or_else(|| variable("FAIRLANE_CONFIG")) {
-        return Ok(path);
-    }
-    let home = variable("XDG_CONFIG_HOME")
-        .filter(|path| path.is_absolute())
-        .or_else(|| variable("HOME").map(|home| home.join(".config")));
-    let searched: Vec<PathBuf> = [
-        Some(PathBuf::from("./fairlane.yaml")),
-        home.map(|home| home.join("fairlane/fairlane.yaml")),
-        Some(PathBuf::from("/etc/fairlane/fairlane.yaml")),
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
-    match searched.iter().find(|path| path.is_file()) {
-        Some(path) => Ok(path.clone()),
-        None => Err(NotFound { searched }),
-    }
+fn place_and_key(problem: &Diagnostic) -> (Source, KeyPath) {
+    (problem.source(), problem.path.clone())
 }

@@ -29,6 +29,12 @@ pub fn schema() -> Value {
     published::from(strict())
 }
 
+/// The JSON schema (draft-07) of a file of keys, as `api_keys.file` names it.
+#[must_use]
+pub fn keys_schema() -> Value {
+    keys_of(&schema())
+}
+
 /// The schema of values whose references to the environment have been replaced.
 pub(crate) fn strict() -> Value {
     // Everything in place, no `$ref`: hovers and paths stay simple, and the model has no cycles.
@@ -38,7 +44,20 @@ pub(crate) fn strict() -> Value {
     schema
 }
 
+/// What a file is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Document {
+    /// A configuration.
+    Configuration,
+    /// The file of `api_keys.file`: further keys.
+    Keys,
+}
+
+/// Where the keys are in a configuration.
+const KEYS: &str = "/properties/api_keys/properties/keys";
+
 static STRICT: LazyLock<Value> = LazyLock::new(strict);
+static STRICT_KEYS: LazyLock<Value> = LazyLock::new(|| keys_of(&STRICT));
 static STRICT_VALIDATOR: LazyLock<Result<Validator, String>> = LazyLock::new(|| {
     let options =
         FORMATS.iter().fold(jsonschema::options().with_draft(Draft::Draft7), |options, (name, read)| {
@@ -46,28 +65,69 @@ static STRICT_VALIDATOR: LazyLock<Result<Validator, String>> = LazyLock::new(|| 
         });
     options.should_validate_formats(true).build(&STRICT).map_err(|error| error.to_string())
 });
-static PUBLISHED_VALIDATOR: LazyLock<Result<Validator, String>> = LazyLock::new(|| {
-    jsonschema::options().with_draft(Draft::Draft7).build(&schema()).map_err(|error| error.to_string())
-});
+static PUBLISHED_VALIDATOR: LazyLock<Result<Validator, String>> = LazyLock::new(|| published(&schema()));
+static PUBLISHED_KEYS_VALIDATOR: LazyLock<Result<Validator, String>> =
+    LazyLock::new(|| published(&keys_schema()));
 
+fn published(schema: &Value) -> Result<Validator, String> {
+    jsonschema::options().with_draft(Draft::Draft7).build(schema).map_err(|error| error.to_string())
+}
+
+/// The schema of a file of keys, from that of a configuration.
+fn keys_of(schema: &Value) -> Value {
+    json!({
+        "$schema": schema["$schema"],
+        "title": "Fairlane keys",
+        "description": "Further keys, for `api_keys.file` of a Fairlane configuration.",
+        "type": "object",
+        "properties": { "keys": schema.pointer(KEYS) },
+        "required": ["keys"],
+        "additionalProperties": false,
+    })
+}
+
+/// The validator of values whose references to the environment have been replaced.
 pub(crate) fn strict_validator() -> Result<&'static Validator, &'static str> {
     STRICT_VALIDATOR.as_ref().map_err(String::as_str)
 }
 
-pub(crate) fn published_validator() -> Result<&'static Validator, &'static str> {
-    PUBLISHED_VALIDATOR.as_ref().map_err(String::as_str)
-}
+impl Document {
+    /// The strict schema.
+    pub(crate) fn schema(self) -> &'static Value {
+        match self {
+            Self::Configuration => &STRICT,
+            Self::Keys => &STRICT_KEYS,
+        }
+    }
 
-/// The strict schema of the value at a path, if there can be one.
-pub(crate) fn at(path: &KeyPath) -> Option<&'static Value> {
-    path.steps().iter().try_fold(&*STRICT, |schema, step| match step {
-        Step::Index(_) => schema.get("items"),
-        Step::Key(key) => schema
-            .get("properties")
-            .and_then(|properties| properties.get(key))
-            .or_else(|| schema.get("additionalProperties").filter(|free| free.is_object()))
-            .or_else(|| schema.get("patternProperties")?.as_object()?.values().next()),
-    })
+    /// The validator of a file as it stands.
+    pub(crate) fn published_validator(self) -> Result<&'static Validator, &'static str> {
+        let validator = match self {
+            Self::Configuration => &PUBLISHED_VALIDATOR,
+            Self::Keys => &PUBLISHED_KEYS_VALIDATOR,
+        };
+        validator.as_ref().map_err(String::as_str)
+    }
+
+    /// Where the keys are.
+    pub(crate) fn keys(self) -> KeyPath {
+        KeyPath::of(match self {
+            Self::Configuration => "api_keys.keys",
+            Self::Keys => "keys",
+        })
+    }
+
+    /// The strict schema of the value at a path, if there can be one.
+    pub(crate) fn schema_at(self, path: &KeyPath) -> Option<&'static Value> {
+        path.steps().iter().try_fold(self.schema(), |schema, step| match step {
+            Step::Index(_) => schema.get("items"),
+            Step::Key(key) => schema
+                .get("properties")
+                .and_then(|properties| properties.get(key))
+                .or_else(|| schema.get("additionalProperties").filter(|free| free.is_object()))
+                .or_else(|| schema.get("patternProperties")?.as_object()?.values().next()),
+        })
+    }
 }
 
 /// All keys of the model, each with the path of the section that it belongs to.

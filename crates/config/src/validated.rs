@@ -58,7 +58,7 @@ impl Validated {
     /// [`effective`](Self::effective) as YAML.
     #[must_use]
     pub fn effective_yaml(&self) -> String {
-        crate::yaml::write(&self.effective())
+        crate::yaml::write(&self.effective(), &|_| None)
     }
 }
 

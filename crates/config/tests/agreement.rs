@@ -16,6 +16,9 @@ use support::{SCHEMA, files, independent, load_text};
 static SEEDS: LazyLock<Vec<Value>> =
     LazyLock::new(|| files("good").iter().map(|file| independent(file)).collect());
 
+static KEYS_SCHEMA: LazyLock<jsonschema::Validator> =
+    LazyLock::new(|| jsonschema::draft7::new(&fairlane_config::keys_schema()).unwrap());
+
 /// Every key of the schema, to be put where it may not belong.
 static KEYS: LazyLock<Vec<String>> = LazyLock::new(|| {
     fn walk(schema: &Value, keys: &mut Vec<String>) {
@@ -252,6 +255,53 @@ proptest! {
             if let (Err(json), Err(yaml)) = (json, yaml) {
                 prop_assert_eq!(json.to_string(), yaml.to_string(), "{}", text);
             }
+        }
+    }
+
+    /// Keys are judged alike wherever they are: in the configuration, or some of them in a file of keys.
+    #[test]
+    fn a_file_of_keys_gets_the_verdict_of_the_configuration(
+        seed in 0..SEEDS.len(),
+        mutations in proptest::collection::vec((any::<usize>(), mutation()), 0..4),
+        own in 0..3usize,
+    ) {
+        let mut config = SEEDS[seed].clone();
+        prop_assume!(config["api_keys"].is_object());
+        config["api_keys"].as_object_mut().unwrap().remove("file");
+        for (place, mutation) in mutations {
+            mutate(&mut config, place, mutation);
+        }
+        let Some(keys) = config.pointer_mut("/api_keys/keys").and_then(Value::as_array_mut) else { return Ok(()) };
+        let mut all = keys.clone();
+        let moved = all.split_off(own.min(all.len()));
+        let whole = load_text(&config.to_string(), Format::Json);
+
+        let folder = tempfile::tempdir().unwrap();
+        let file = json!({ "keys": moved });
+        let name = folder.path().join("keys.json");
+        std::fs::write(&name, file.to_string()).unwrap();
+        config["api_keys"]["keys"] = all.into();
+        config["api_keys"]["file"] = name.to_str().unwrap().into();
+        let split = load_text(&config.to_string(), Format::Json);
+        prop_assert_eq!(whole.is_ok(), split.is_ok(), "{}\n{}", config, file);
+        match (whole, split) {
+            (Ok(whole), Ok(split)) => prop_assert_eq!(&whole.api_keys.keys, &split.api_keys.keys),
+            (Err(whole), Err(split)) => {
+                let said = |report: &Report| {
+                    let mut said: Vec<_> =
+                        report.diagnostics().iter().map(|d| (d.kind, d.message.clone())).collect();
+                    said.sort();
+                    said
+                };
+                prop_assert_eq!(said(&whole), said(&split), "{}\n{}", config, file);
+                let accepted = KEYS_SCHEMA.is_valid(&file);
+                let in_file = |d: &&fairlane_config::Diagnostic| split.file_of(d) == name;
+                let beyond = split.diagnostics().iter().filter(in_file).all(|d| {
+                    !matches!(d.kind, Kind::UnknownKey | Kind::MissingKey | Kind::WrongType | Kind::Syntax)
+                });
+                prop_assert!(!accepted || beyond, "{split}\n{file}");
+            }
+            _ => {}
         }
     }
 

@@ -45,7 +45,7 @@ fn what_the_schema_refuses_the_loader_refuses() {
         assert!(!SCHEMA.is_valid(&independent(&file)), "the schema accepts {}", file.display());
         let report = load(&file).expect_err(&file.display().to_string());
         assert!(report.has_errors());
-        assert!(report.diagnostics().iter().all(|d| d.position.is_some()), "{report}");
+        assert!(report.diagnostics().iter().all(|d| d.position().is_some()), "{report}");
     }
     insta::assert_snapshot!("bad-schema", reports("bad/schema"));
 }
@@ -56,7 +56,7 @@ fn what_only_the_loader_refuses_is_across_values_or_outside_the_file() {
         let errors: Vec<_> = SCHEMA.iter_errors(&independent(&file)).map(|e| e.to_string()).collect();
         assert!(errors.is_empty(), "{}: {errors:?}", file.display());
         let report = load(&file).expect_err(&file.display().to_string());
-        assert!(report.diagnostics().iter().all(|d| d.position.is_some()), "{report}");
+        assert!(report.diagnostics().iter().all(|d| d.position().is_some()), "{report}");
     }
     insta::assert_snapshot!("bad-cross", reports("bad/cross"));
 }
@@ -65,7 +65,7 @@ fn what_only_the_loader_refuses_is_across_values_or_outside_the_file() {
 fn what_cannot_be_read_is_told_with_its_place() {
     for file in files("bad/syntax") {
         let report = load(&file).expect_err(&file.display().to_string());
-        assert!(report.diagnostics().iter().all(|d| d.position.is_some()), "{report}");
+        assert!(report.diagnostics().iter().all(|d| d.position().is_some()), "{report}");
     }
     insta::assert_snapshot!("bad-syntax", reports("bad/syntax"));
 }
@@ -111,17 +111,24 @@ fn no_report_shows_a_secret_and_no_log_a_word_of_the_file() {
                     config.effective().to_string(),
                     config.effective_yaml(),
                     config.warnings().to_string(),
+                    config.warnings().drawn(true),
+                    config.warnings().to_json().to_string(),
                 ],
                 Err(report) => {
-                    let prefix = file.display().to_string();
-                    for line in report.redacted() {
+                    for (problem, line) in report.diagnostics().iter().zip(report.redacted()) {
+                        let prefix = report.file_of(problem).display().to_string();
                         // Place, severity and class: letters from a fixed list.
                         let rest = line.strip_prefix(&prefix).unwrap();
                         let (place, class) = rest.split_once(' ').unwrap();
                         assert!(place.chars().all(|c| c.is_ascii_digit() || c == ':'), "{line}");
                         assert!(CLASSES.contains(&class), "{line}");
                     }
-                    vec![report.to_string(), format!("{report:?}")]
+                    vec![
+                        report.to_string(),
+                        format!("{report:?}"),
+                        report.drawn(false),
+                        report.to_json().to_string(),
+                    ]
                 }
             };
             for (output, secret) in outputs.iter().flat_map(|output| SECRETS.map(|secret| (output, secret))) {
@@ -150,6 +157,7 @@ const CLASSES: [&str; 12] = [
 fn flags_go_before_their_variables_and_those_before_the_file() {
     let file = support::corpus().join("good/minimal.yaml");
     let environment = |name: &str| match name {
+        "ALICE_KEY" => Some("key-of-alice".to_owned()),
         "FAIRLANE_LISTEN" => Some("127.0.0.1:1111".to_owned()),
         "FAIRLANE_ADMIN_LISTEN" => Some("127.0.0.1:2222".to_owned()),
         _ => None,

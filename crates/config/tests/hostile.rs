@@ -102,7 +102,7 @@ fn what_is_no_text_is_told() {
             let report =
                 Loader::new(&environment()).load_bytes(bytes, format, Path::new("test")).unwrap_err();
             assert_eq!(report.diagnostics().len(), 1, "{report}");
-            assert!(report.diagnostics()[0].position.is_some());
+            assert!(report.diagnostics()[0].position().is_some());
         }
     }
 }

@@ -225,7 +225,7 @@ fn defaults_are_as_documented() {
             },
         },
         "identity": { "hash_key": "", "tiers": {} },
-        "api_keys": { "mode": "blocking", "keys": [] },
+        "api_keys": { "mode": "blocking", "keys": [], "file": null },
         "rate_limiting": {
             "enabled": false, "storage": "memory",
             "redis": {

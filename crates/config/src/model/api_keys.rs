@@ -1,4 +1,4 @@
-use std::time::SystemTime;
+use std::{path::PathBuf, time::SystemTime};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -15,6 +15,10 @@ pub struct ApiKeys {
     /// The known keys.
     #[schemars(extend("examples" = [[{ "id": "k1", "key": "${ALICE_KEY}", "user": "alice", "team": "research" }]]))]
     pub keys: Vec<ApiKey>,
+    /// A file (.yaml, .toml or .json) with further `keys` of the same form, such as a mounted secret; `null`: none. A
+    /// relative path starts at the folder of the configuration file. No id and no key may be in both.
+    #[schemars(schema_with = "schema::optional_file")]
+    pub file: Option<PathBuf>,
 }
 
 /// What happens to a request without a key.

@@ -3,7 +3,7 @@ use std::collections::HashSet;
 use super::Rules;
 use crate::{
     diagnostic::{Diagnostic, KeyPath, Kind},
-    schema,
+    schema::Document,
     tree::Node,
     values::AddressRange,
 };
@@ -17,7 +17,7 @@ impl<'a> Rules<'a> {
             ] {
                 let has_rate = limit.entries().iter().any(|entry| entry.key.starts_with(rates));
                 // Where no tokens are counted, the schema has told so.
-                let is_known = schema::at(&path.key(capacity)).is_some();
+                let is_known = Document::Configuration.schema_at(&path.key(capacity)).is_some();
                 if limit.get(capacity).is_some() && is_known && !has_rate {
                     self.conflict(
                         path.key(capacity),
@@ -36,7 +36,7 @@ impl<'a> Rules<'a> {
             .filter_map(|(path, item)| Some((path, item.text()?)))
             .collect();
         for (path, id) in &bypass {
-            if !ids.contains(id) {
+            if !ids.contains(id) && !self.joined.incomplete {
                 self.conflict(
                     path.clone(),
                     "no key has this id",

@@ -10,20 +10,22 @@ mod limits;
 mod redis;
 mod server;
 mod warnings;
+mod written;
 
 use std::{collections::HashMap, path::Path};
 
 use crate::{
     diagnostic::{Diagnostic, KeyPath, Kind},
+    keys_file::Joined,
     tree::Node,
 };
 
-pub(crate) use redis::has_written_password;
 pub(crate) use warnings::warnings;
+pub(crate) use written::Written;
 
 /// Checks all rules. What the schema refuses is passed over: it has been told.
-pub(crate) fn check(root: &Node, folder: &Path) -> Vec<Diagnostic> {
-    let mut rules = Rules { root, problems: Vec::new() };
+pub(crate) fn check(root: &Node, folder: &Path, joined: &Joined) -> Vec<Diagnostic> {
+    let mut rules = Rules { root, joined, problems: Vec::new() };
     rules.server();
     rules.backends(folder);
     rules.keys();
@@ -34,6 +36,7 @@ pub(crate) fn check(root: &Node, folder: &Path) -> Vec<Diagnostic> {
 
 struct Rules<'a> {
     root: &'a Node,
+    joined: &'a Joined,
     problems: Vec<Diagnostic>,
 }
 
@@ -67,8 +70,10 @@ impl<'a> Rules<'a> {
         let mut seen = HashMap::new();
         for (path, value) in values {
             if let Some(first) = seen.get(&value) {
-                let first = format!("it is at `{first}` already");
-                self.conflict(path, message, &first);
+                let help = format!("it is at {} already", self.joined.named(first));
+                let (place, first) = (self.root.place(&path), self.root.place(first));
+                let problem = Diagnostic::error(Kind::Conflict, path, message).help(help).at(place);
+                self.problems.push(problem.related(first, "first given here"));
             } else {
                 seen.insert(value, path);
             }

@@ -1,13 +1,7 @@
 use std::path::Path;
 
 use super::Rules;
-use crate::{
-    diagnostic::KeyPath,
-    interpolate::interpolate,
-    model::RedisMode,
-    tree::{Node, Value},
-    values::RedisUrl,
-};
+use crate::{diagnostic::KeyPath, model::RedisMode, tree::Value, values::RedisUrl};
 
 const URL: &str = "rate_limiting.redis.url";
 
@@ -84,18 +78,4 @@ impl Rules<'_> {
         };
         self.conflict(KeyPath::of(URL), message, &help);
     }
-}
-
-/// Whether the file itself, not the environment, gives the password of Redis.
-///
-/// It looks at the tree as it stands in the file, before variables are replaced.
-pub(crate) fn has_written_password(root: &Node) -> bool {
-    let path = KeyPath::of(URL);
-    let Some(mut url) = root.find(&path).cloned() else { return false };
-    // With every variable empty there is left what the file gives, defaults of variables included.
-    interpolate(&mut url, &path, &|_: &str| Some(String::new()), &mut Vec::new());
-    // The host may be gone with its variable, so this is no URL any more.
-    let Some((before, _)) = url.text().and_then(|text| text.rsplit_once('@')) else { return false };
-    let credentials = before.split_once("://").map_or(before, |(_, credentials)| credentials);
-    credentials.split_once(':').is_some_and(|(_, password)| !password.is_empty())
 }

@@ -1,9 +1,11 @@
 //! What is accepted and hardly meant.
 
+mod nobody;
 mod waiting;
 
 use std::collections::{BTreeSet, HashSet};
 
+use super::Written;
 use crate::{
     diagnostic::{Diagnostic, KeyPath, Kind},
     model::{AuthMode, GatewayConfig, Outage, Storage},
@@ -11,9 +13,8 @@ use crate::{
     tree::Node,
 };
 
-/// Looks for what has no effect, or another than it seems. `written_password`: whether the file itself gives the
-/// password of Redis.
-pub(crate) fn warnings(config: &GatewayConfig, root: &Node, written_password: bool) -> Vec<Diagnostic> {
+/// Looks for what has no effect, or another than it seems. `written`: the secrets that the file gives itself.
+pub(crate) fn warnings(config: &GatewayConfig, root: &Node, written: &Written) -> Vec<Diagnostic> {
     let mut watch = Watch { config, root, found: Vec::new() };
     watch.backends();
     watch.keys();
@@ -23,13 +24,7 @@ pub(crate) fn warnings(config: &GatewayConfig, root: &Node, written_password: bo
     watch.overrides();
     watch.weights();
     watch.storage();
-    if written_password {
-        watch.risk(
-            KeyPath::of("rate_limiting.redis.url"),
-            "the password is written in the file",
-            "take it from the environment, as redis://user:${REDIS_PASSWORD}@host:6379",
-        );
-    }
+    watch.written(written);
     watch.found
 }
 
@@ -48,6 +43,34 @@ impl Watch<'_> {
     fn risk(&mut self, path: KeyPath, message: &str, help: &str) {
         let place = self.root.place(&path);
         self.found.push(Diagnostic::warning(Kind::Risk, path, message).help(help).at(place));
+    }
+
+    /// A secret in the file is read by all who read the file, and stays in what it was copied to.
+    fn written(&mut self, written: &Written) {
+        if let Some(url) = &written.redis {
+            self.risk(
+                url.clone(),
+                "the password is written in the file",
+                "take it from the environment, as redis://user:${REDIS_PASSWORD}@host:6379",
+            );
+        }
+        for path in &written.own {
+            self.risk(
+                path.clone(),
+                "this secret is written in the file in plain text",
+                "take it from the environment, as \"${NAME}\"",
+            );
+        }
+        // There may be a hundred thousand: one line for all of them says it.
+        if let [first, others @ ..] = &written.keys[..] {
+            let message = match others.len() {
+                0 => "this key is written in the file in plain text".to_owned(),
+                1 => "this key and another are written in the file in plain text".to_owned(),
+                more => format!("this key and {more} others are written in the file in plain text"),
+            };
+            let help = "take it from the environment, as \"${NAME}\", or give its `sha256`, or keep keys in `api_keys.file`";
+            self.risk(first.clone(), &message, help);
+        }
     }
 
     fn backends(&mut self) {
@@ -84,6 +107,8 @@ impl Watch<'_> {
                 self.warn(limits.key(&entry.key), "this limits nothing", "give a rate, or remove it");
             }
         }
+        self.limits_of_nobody();
+        self.limits_that_lift_nothing();
         let with_own_limit = self.config.api_keys.keys.iter().position(|key| key.rate_limit.is_some());
         let enabled = KeyPath::of("rate_limiting.enabled");
         if let Some(n) = with_own_limit

@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 
 use super::Node;
-use crate::diagnostic::{Diagnostic, KeyPath, Kind, Position};
+use crate::diagnostic::{Diagnostic, KeyPath, Kind, Span};
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Entry {
     pub(crate) key: String,
-    pub(crate) key_at: Option<Position>,
+    pub(crate) key_at: Option<Span>,
     pub(crate) node: Node,
 }
 
@@ -22,8 +22,8 @@ pub(crate) struct Entries {
 /// An entry whose key was there already.
 pub(super) struct Duplicate {
     key: String,
-    at: Option<Position>,
-    first: Option<Position>,
+    at: Option<Span>,
+    first: Option<Span>,
 }
 
 impl Entries {
@@ -37,6 +37,10 @@ impl Entries {
 
     pub(crate) fn get(&self, key: &str) -> Option<&Entry> {
         self.list.get(*self.index.get(key)?)
+    }
+
+    pub(super) fn get_mut(&mut self, key: &str) -> Option<&mut Node> {
+        self.list.get_mut(*self.index.get(key)?).map(|entry| &mut entry.node)
     }
 
     /// The value of a key, made if it is not there.
@@ -61,11 +65,13 @@ impl Entries {
 
 impl Duplicate {
     pub(super) fn report(self, parent: &KeyPath) -> Diagnostic {
-        let line = self.first.map(|first| format!("the first is on line {}; keep one of them", first.line));
+        let line =
+            self.first.map(|first| format!("the first is on line {}; keep one of them", first.start.line));
         Diagnostic {
             help: line,
             ..Diagnostic::error(Kind::DuplicateKey, parent.key(&self.key), "this key is given twice")
                 .at(self.at)
+                .related(self.first, "first given here")
         }
     }
 }

@@ -11,12 +11,12 @@ use serde::{
 use serde_json::{Number, value::RawValue};
 
 use super::{Entries, Entry, Lines, MOST_DEPTH, Node, Parsed, Value, number, syntax, too_deep};
-use crate::diagnostic::{Diagnostic, KeyPath, Position};
+use crate::diagnostic::{Diagnostic, KeyPath, Position, Span};
 
 pub(super) fn parse(text: &str) -> Result<Parsed, Diagnostic> {
     if text.trim().is_empty() {
         return Ok(Parsed {
-            root: Node::new(Position { line: 1, column: 1 }, Value::Null),
+            root: Node::new(Span::point(Position::START), Value::Null),
             problems: Vec::new(),
         });
     }
@@ -24,7 +24,8 @@ pub(super) fn parse(text: &str) -> Result<Parsed, Diagnostic> {
     serde_json::from_str::<IgnoredAny>(text).map_err(|error| {
         let message = error.to_string();
         let message = message.split(" at line ").next().unwrap_or_default().to_owned();
-        syntax(message).at(Position { line: error.line().max(1), column: error.column().max(1) })
+        let at = Position::new(error.line().max(1), error.column().max(1));
+        syntax(message).at(Span::point(at))
     })?;
     let mut reader = Reader { text, lines: Lines::new(text), problems: Vec::new() };
     let root = reader.value(text.trim_matches([' ', '\t', '\r', '\n']), &KeyPath::root(), 0)?;
@@ -44,7 +45,8 @@ impl<'a> Reader<'a> {
     }
 
     fn value(&mut self, raw: &'a str, path: &KeyPath, depth: usize) -> Result<Node, Diagnostic> {
-        let at = self.lines.position(self.offset(raw));
+        let start = self.offset(raw);
+        let at = self.lines.span(start..start + raw.len());
         if depth > MOST_DEPTH {
             return Err(too_deep().at(at));
         }
@@ -56,8 +58,11 @@ impl<'a> Reader<'a> {
                 for (key, member) in members.0 {
                     // Between the previous value and this one there is but one string: the key.
                     let gap = self.text.get(end..).and_then(|rest| rest.find('"')).unwrap_or(0);
-                    let key_at = self.lines.position(end + gap);
                     let member = member.get();
+                    let start = end + gap;
+                    let before_value = self.text.get(start..self.offset(member)).unwrap_or_default();
+                    let length = before_value.rfind('"').map_or(0, |quote| quote + 1);
+                    let key_at = self.lines.span(start..start + length);
                     end = self.offset(member) + member.len();
                     let node = self.value(member, &path.key(&key), depth + 1)?;
                     if let Err(duplicate) = entries.insert(Entry { key, key_at: Some(key_at), node }) {
@@ -92,7 +97,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-fn read<'a, T: Deserialize<'a>>(raw: &'a str, at: Position) -> Result<T, Diagnostic> {
+fn read<'a, T: Deserialize<'a>>(raw: &'a str, at: Span) -> Result<T, Diagnostic> {
     serde_json::from_str(raw).map_err(|_| syntax("this value cannot be read").at(at))
 }
 

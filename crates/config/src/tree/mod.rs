@@ -11,7 +11,7 @@ use std::path::Path;
 
 use serde_json::{Map, Number};
 
-use crate::diagnostic::{Diagnostic, KeyPath, Kind, Position, Step};
+use crate::diagnostic::{Diagnostic, KeyPath, Kind, Source, Span, Step};
 
 /// How deep values may be nested: the schema needs less than ten levels.
 const MOST_DEPTH: usize = 64;
@@ -44,7 +44,7 @@ impl Format {
 /// A value and its place (absent for what does not come from the file).
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Node {
-    pub(crate) at: Option<Position>,
+    pub(crate) at: Option<Span>,
     pub(crate) value: Value,
 }
 
@@ -92,8 +92,21 @@ fn too_deep() -> Diagnostic {
 }
 
 impl Node {
-    pub(crate) fn new(at: Position, value: Value) -> Self {
+    pub(crate) fn new(at: Span, value: Value) -> Self {
         Self { at: Some(at), value }
+    }
+
+    /// Says of everything here that it is in another file.
+    pub(crate) fn move_to(&mut self, source: Source) {
+        self.at = self.at.map(|span| span.within(source));
+        match &mut self.value {
+            Value::List(items) => items.iter_mut().for_each(|item| item.move_to(source)),
+            Value::Map(entries) => entries.iter_mut().for_each(|entry| {
+                entry.key_at = entry.key_at.map(|span| span.within(source));
+                entry.node.move_to(source);
+            }),
+            _ => {}
+        }
     }
 
     /// A value that does not come from the file.
@@ -131,9 +144,10 @@ impl Node {
     }
 
     /// The place of a path: of the value, or, for what is absent, of the nearest value around it.
-    pub(crate) fn place(&self, path: &KeyPath) -> Option<Position> {
+    pub(crate) fn place(&self, path: &KeyPath) -> Option<Span> {
         let mut node = self;
-        let mut place = self.at;
+        // What is absent everywhere is not this whole file, which begins here.
+        let mut place = self.at.map(|span| Span { end: span.start, ..span });
         for step in path.steps() {
             let next = match step {
                 Step::Key(key) => node.get(key),
@@ -147,7 +161,7 @@ impl Node {
     }
 
     /// The place of a key.
-    pub(crate) fn place_of_key(&self, parent: &KeyPath, key: &str) -> Option<Position> {
+    pub(crate) fn place_of_key(&self, parent: &KeyPath, key: &str) -> Option<Span> {
         self.find(parent)?.entry(key)?.key_at
     }
 
@@ -164,6 +178,30 @@ impl Node {
                 let entries = entries.as_slice().iter();
                 Json::Object(entries.map(|e| (e.key.clone(), e.node.to_json())).collect::<Map<_, _>>())
             }
+        }
+    }
+
+    /// Takes the items of a list out of a map.
+    pub(crate) fn take_items(&mut self, key: &str) -> Vec<Node> {
+        let Value::Map(entries) = &mut self.value else { return Vec::new() };
+        match entries.get_mut(key).map(|node| &mut node.value) {
+            Some(Value::List(items)) => std::mem::take(items),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Adds items to the list at a path of keys, which is made if it is not there; where something else is, it is left.
+    pub(crate) fn append(&mut self, path: &[&str], added: Vec<Node>) {
+        match (&mut self.value, path) {
+            (Value::List(items), []) => items.extend(added),
+            (Value::Map(entries), [key, rest @ ..]) => {
+                let nothing = match rest {
+                    [] => Value::List(Vec::new()),
+                    _ => Value::Map(Entries::default()),
+                };
+                entries.get_or_insert_with(key, || Node::made(nothing)).append(rest, added);
+            }
+            _ => {}
         }
     }
 

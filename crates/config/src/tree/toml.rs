@@ -5,16 +5,15 @@ use std::ops::Range;
 use toml_edit::{Document, Item, TableLike};
 
 use super::{Entries, Entry, Lines, Node, Parsed, Value, number, syntax};
-use crate::diagnostic::{Diagnostic, KeyPath, Position};
+use crate::diagnostic::{Diagnostic, KeyPath, Position, Span};
 
 pub(super) fn parse(text: &str) -> Result<Parsed, Diagnostic> {
     let lines = Lines::new(text);
     // The parser bounds the depth, and refuses a key given twice.
-    let document = Document::parse(text).map_err(|error| {
-        syntax(error.message().to_owned()).at(error.span().map(|span| lines.position(span.start)))
-    })?;
+    let document = Document::parse(text)
+        .map_err(|error| syntax(error.message().to_owned()).at(error.span().map(|span| lines.span(span))))?;
     let reader = Reader { lines };
-    let start = Position { line: 1, column: 1 };
+    let start = Span::point(Position::START);
     let entries = reader.table(document.as_table(), start)?;
     Ok(Parsed { root: Node::new(start, Value::Map(entries)), problems: Vec::new() })
 }
@@ -25,11 +24,11 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     /// Implicit tables have no place of their own: they get that of what is around them.
-    fn place(&self, span: Option<Range<usize>>, around: Position) -> Position {
-        span.map_or(around, |span| self.lines.position(span.start))
+    fn place(&self, span: Option<Range<usize>>, around: Span) -> Span {
+        span.map_or(Span::point(around.start), |span| self.lines.span(span))
     }
 
-    fn table(&self, table: &dyn TableLike, around: Position) -> Result<Entries, Diagnostic> {
+    fn table(&self, table: &dyn TableLike, around: Span) -> Result<Entries, Diagnostic> {
         let mut entries = Entries::default();
         for (name, item) in table.iter() {
             let key_at = self.place(table.key(name).and_then(toml_edit::Key::span), around);
@@ -41,7 +40,7 @@ impl Reader<'_> {
         Ok(entries)
     }
 
-    fn item(&self, item: &Item, around: Position) -> Result<Node, Diagnostic> {
+    fn item(&self, item: &Item, around: Span) -> Result<Node, Diagnostic> {
         let at = self.place(item.span(), around);
         let value = match item {
             Item::None => Value::Null,
@@ -60,7 +59,7 @@ impl Reader<'_> {
         Ok(Node::new(at, value))
     }
 
-    fn value(&self, value: &toml_edit::Value, around: Position) -> Result<Node, Diagnostic> {
+    fn value(&self, value: &toml_edit::Value, around: Span) -> Result<Node, Diagnostic> {
         let at = self.place(value.span(), around);
         let number = |number: Option<_>| {
             number

@@ -6,7 +6,7 @@ use saphyr_parser::{Event, Marker, Parser, ScalarStyle, ScanError, Tag};
 use serde_json::Number;
 
 use super::{Entries, Entry, MOST_DEPTH, Node, Parsed, Value, number, syntax, too_deep};
-use crate::diagnostic::{Diagnostic, KeyPath, Position, Step};
+use crate::diagnostic::{Diagnostic, KeyPath, Position, Span, Step};
 
 /// How many values all aliases together may stand for: a few lines of aliases to aliases can stand for billions.
 const MOST_ALIASED: usize = 100_000;
@@ -14,22 +14,29 @@ const MOST_ALIASED: usize = 100_000;
 pub(super) fn parse(text: &str) -> Result<Parsed, Diagnostic> {
     let mut builder = Builder::default();
     let mut parser = Parser::new_from_str(text);
+    let mut cursor = Cursor { text, index: 0, byte: 0 };
     while let Some(event) = parser.next_event() {
         let (event, span) = event.map_err(|error| scan_error(&error, text))?;
-        builder.take(event, position(&span.start)).map_err(|problem| {
-            let at = problem.position.unwrap_or_else(|| position(&span.start));
+        let mut at = Span::new(position(&span.start), position(&span.end));
+        if let Event::Scalar(_, style @ (ScalarStyle::SingleQuoted | ScalarStyle::DoubleQuoted), ..) = &event
+        {
+            // The parser's end lies behind a comment that follows the closing quote.
+            at.end = quoted_end(cursor.at(span.start.index()), *style, at.start);
+        }
+        builder.take(event, at).map_err(|problem| {
+            let at = problem.span.unwrap_or(at);
             problem.at(at)
         })?;
     }
-    let root = builder.root.unwrap_or_else(|| Node::new(Position { line: 1, column: 1 }, Value::Null));
+    let root = builder.root.unwrap_or_else(|| Node::new(Span::point(Position::START), Value::Null));
     Ok(Parsed { root, problems: builder.problems })
 }
 
 fn scan_error(error: &ScanError, text: &str) -> Diagnostic {
     let at = position(error.marker());
-    let problem = syntax(error.info().to_owned()).at(at);
+    let problem = syntax(error.info().to_owned()).at(Span::point(at));
     // In flow style the `{` of a variable opens a map: a slip that the bare message does not lead to.
-    let before = || text.lines().nth(at.line - 1)?.chars().nth(at.column.checked_sub(2)?);
+    let before = || text.lines().nth(at.line as usize - 1)?.chars().nth((at.column as usize).checked_sub(2)?);
     if before() == Some('$') {
         problem.help("inside `{ }` and `[ ]` a string with a variable is put in quotes: \"${NAME}\"")
     } else {
@@ -38,7 +45,55 @@ fn scan_error(error: &ScanError, text: &str) -> Diagnostic {
 }
 
 fn position(marker: &Marker) -> Position {
-    Position { line: marker.line(), column: marker.col() + 1 }
+    Position::new(marker.line(), marker.col() + 1)
+}
+
+/// From characters, which the parser counts, to bytes; it goes forward only.
+struct Cursor<'a> {
+    text: &'a str,
+    index: usize,
+    byte: usize,
+}
+
+impl<'a> Cursor<'a> {
+    /// The text from a character on.
+    fn at(&mut self, index: usize) -> &'a str {
+        let rest = self.text.get(self.byte..).unwrap_or_default();
+        let ahead = index.saturating_sub(self.index);
+        self.byte += rest.char_indices().nth(ahead).map_or(rest.len(), |(byte, _)| byte);
+        self.index = self.index.max(index);
+        self.text.get(self.byte..).unwrap_or_default()
+    }
+}
+
+/// The place behind the closing quote of a scalar that begins at `start`, perhaps with its anchor or tag.
+fn quoted_end(text: &str, style: ScalarStyle, start: Position) -> Position {
+    let quote = if style == ScalarStyle::SingleQuoted { '\'' } else { '"' };
+    let mut at = start;
+    let mut letters = text.chars().peekable();
+    let mut is_open = false;
+    while let Some(c) = letters.next() {
+        match c {
+            '\n' => at = Position { line: at.line + 1, column: 1 },
+            '\r' if letters.peek() != Some(&'\n') => at = Position { line: at.line + 1, column: 1 },
+            _ => at.column += 1,
+        }
+        if !is_open {
+            is_open = c == quote;
+        } else if c == '\\' && quote == '"' {
+            // What is escaped closes nothing; an escaped line end is counted like any other.
+            if letters.next_if(|next| !matches!(next, '\n' | '\r')).is_some() {
+                at.column += 1;
+            }
+        } else if c == quote {
+            if quote == '\'' && letters.next_if_eq(&'\'').is_some() {
+                at.column += 1;
+            } else {
+                break;
+            }
+        }
+    }
+    at
 }
 
 /// Puts the events together.
@@ -54,7 +109,9 @@ struct Builder {
 
 /// A collection whose end has not come yet.
 struct Open {
-    at: Position,
+    at: Span,
+    /// Where the last thing in it ends.
+    end: Position,
     anchor: usize,
     kind: OpenKind,
 }
@@ -68,10 +125,10 @@ enum OpenKind {
     },
 }
 
-type Key = Option<(String, Position)>;
+type Key = Option<(String, Span)>;
 
 impl Builder {
-    fn take(&mut self, event: Event<'_>, at: Position) -> Result<(), Diagnostic> {
+    fn take(&mut self, event: Event<'_>, at: Span) -> Result<(), Diagnostic> {
         match event {
             Event::DocumentStart(_) => {
                 self.documents += 1;
@@ -104,7 +161,10 @@ impl Builder {
                 self.open(at, anchor, tag, "map", OpenKind::Map { entries: Entries::default(), key: None })?;
             }
             Event::SequenceEnd | Event::MappingEnd => {
-                if let Some(Open { at, anchor, kind }) = self.open.pop() {
+                if let Some(Open { at: start, end, anchor, kind }) = self.open.pop() {
+                    // In flow style there is a bracket at both ends; in block style the end is where the rest begins.
+                    let end = if start.start == start.end { end } else { at.end };
+                    let at = Span::new(start.start, end);
                     let value = match kind {
                         OpenKind::List(items) => Value::List(items),
                         OpenKind::Map { entries, .. } => Value::Map(entries),
@@ -119,7 +179,7 @@ impl Builder {
 
     fn open(
         &mut self,
-        at: Position,
+        at: Span,
         anchor: usize,
         tag: Option<Cow<'_, Tag>>,
         expected: &str,
@@ -131,7 +191,7 @@ impl Builder {
         if self.open.len() >= MOST_DEPTH {
             return Err(too_deep());
         }
-        self.open.push(Open { at, anchor, kind });
+        self.open.push(Open { at, end: at.end, anchor, kind });
         Ok(())
     }
 
@@ -139,6 +199,9 @@ impl Builder {
     fn add(&mut self, node: Node, anchor: usize, text: Option<Cow<'_, str>>) {
         if anchor > 0 {
             self.anchors.insert(anchor, node.clone());
+        }
+        if let (Some(open), Some(at)) = (self.open.last_mut(), node.at) {
+            open.end = open.end.max(at.end);
         }
         let result = match self.open.last_mut().map(|open| &mut open.kind) {
             None => {
@@ -187,8 +250,8 @@ impl Builder {
 }
 
 /// Takes a value as a key: any scalar, as it is written.
-fn as_key(node: &Node, text: Option<Cow<'_, str>>) -> Result<(String, Position), Diagnostic> {
-    let at = node.at.unwrap_or(Position { line: 1, column: 1 });
+fn as_key(node: &Node, text: Option<Cow<'_, str>>) -> Result<(String, Span), Diagnostic> {
+    let at = node.at.unwrap_or(Span::point(Position::START));
     match text {
         Some(text) if text == "<<" => Err(syntax("merge keys (`<<`) are not supported")
             .help("write the entries out, or let an alias stand for a whole value")

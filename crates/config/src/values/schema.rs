@@ -42,6 +42,15 @@ pub(crate) fn optional_listen(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
+pub(crate) fn optional_file(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": ["string", "null"],
+        "nullable": true,
+        "minLength": 1,
+        "examples": ["keys.yaml", null],
+    })
+}
+
 pub(crate) fn duration(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "string",

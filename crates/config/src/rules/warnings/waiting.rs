@@ -1,7 +1,11 @@
 //! Budgets of tokens, and waiting: what is set up for requests that can never come to it.
 
 use super::Watch;
-use crate::{diagnostic::KeyPath, model::IdentityLimit, values::format_duration};
+use crate::{
+    diagnostic::KeyPath,
+    model::{IdentityLimit, TenantDimension},
+    values::format_duration,
+};
 
 /// One of the two ways of waiting.
 struct Waiting {
@@ -48,8 +52,35 @@ impl Watch<'_> {
                 nothing_waits_help: "limit the tokens per_api_key, per_user, per_team or per_model",
             },
         ];
+        let mut some = false;
         for mode in modes.into_iter().filter(|mode| mode.enabled) {
+            some = true;
             self.waiting_in(&mode);
+        }
+        if some {
+            self.tenants_of_nobody();
+        }
+    }
+
+    /// A tenant dimension that no key has: every tenant would be made by another.
+    fn tenants_of_nobody(&mut self) {
+        let path = KeyPath::of("rate_limiting.fair_queuing.tenant_dimension");
+        let keys = &self.config.api_keys.keys;
+        let (is_there, message) = match self.config.rate_limiting.fair_queuing.tenant_dimension {
+            TenantDimension::User => {
+                (keys.iter().any(|key| key.user.is_some()), "no key belongs to a user, so no tenant is one")
+            }
+            TenantDimension::Team => {
+                (keys.iter().any(|key| key.team.is_some()), "no key belongs to a team, so no tenant is one")
+            }
+            TenantDimension::ApiKey => (true, ""),
+        };
+        if self.root.find(&path).is_some() && !is_there && !keys.is_empty() {
+            self.warn(
+                path,
+                message,
+                "tenants are then made by the first of user, team and key that a key has",
+            );
         }
     }
 

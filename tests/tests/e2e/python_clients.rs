@@ -1,4 +1,4 @@
-//! The official Python client library, unmodified, against the running gateway.
+//! The official Python client libraries, unmodified, against the running gateway.
 //!
 //! What the callers do and check stands in `tests/python/client.py`; here, what the gateway is told, and what it counted.
 
@@ -25,15 +25,21 @@ fn python() -> PathBuf {
     python
 }
 
-/// Plays one scene of a caller whose key is `key-of-alice`.
 async fn play(gateway: &Gateway, scene: &str) {
+    play_from(gateway, "client.py", scene).await;
+}
+
+/// Plays one scene of a script in `tests/python`, for a caller whose key is `key-of-alice`.
+pub(crate) async fn play_from(gateway: &Gateway, script: &str, scene: &str) {
     let mut command = Command::new(python());
     command
         // Nothing of the machine's may steer the library: no proxy, no other key, no log.
         .env_clear()
         .env("OPENAI_BASE_URL", format!("http://{}/v1", gateway.listen()))
         .env("OPENAI_API_KEY", "key-of-alice")
-        .arg(script())
+        .env("ANTHROPIC_BASE_URL", format!("http://{}", gateway.listen()))
+        .env("ANTHROPIC_API_KEY", "key-of-alice")
+        .arg(self::script(script))
         .arg(scene)
         .stdin(Stdio::null())
         .kill_on_drop(true);
@@ -41,8 +47,8 @@ async fn play(gateway: &Gateway, scene: &str) {
     assert_eq!(finished.code, 0, "{}\n{}", finished.printed(), gateway.stderr().text());
 }
 
-fn script() -> OsString {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("python/client.py").into()
+fn script(name: &str) -> OsString {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("python").join(name).into()
 }
 
 /// The embedded backend, and alice.

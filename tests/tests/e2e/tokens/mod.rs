@@ -5,6 +5,7 @@ mod burst;
 mod deferral;
 mod disconnects;
 mod forwarding;
+mod libraries;
 mod matrix;
 mod shares;
 mod told;

@@ -16,6 +16,7 @@ pub mod backend;
 mod binary;
 mod client;
 mod config;
+pub mod editor;
 mod gateway;
 mod log;
 mod metrics;

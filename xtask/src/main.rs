@@ -6,6 +6,7 @@ mod bench;
 mod ci;
 mod examples;
 mod r#gen;
+mod node;
 mod process;
 mod python;
 mod test;

@@ -1,6 +1,6 @@
 //! `cargo xtask test`: everything that the tests need, then all of them.
 
-use crate::{examples, process, python, tools, workspace::Workspace};
+use crate::{examples, node, process, python, tools, workspace::Workspace};
 
 /// What every build here selects. Features and dev-dependencies are the same in all of them, so nothing is built twice.
 const ALL: [&str; 2] = ["--workspace", "--all-features"];
@@ -13,6 +13,7 @@ const ALL: [&str; 2] = ["--workspace", "--all-features"];
 pub(crate) fn run(workspace: &Workspace) -> anyhow::Result<()> {
     tools::ensure()?;
     let interpreter = python::prepare(workspace)?;
+    let editor = node::prepare(workspace)?;
 
     // The gateway itself, which the end-to-end tests start. Asking for examples too brings in the dev-dependencies:
     // without them the features of shared dependencies would differ from those of the test build.
@@ -25,6 +26,7 @@ pub(crate) fn run(workspace: &Workspace) -> anyhow::Result<()> {
         process::cargo(["test", "--no-fail-fast"])
             .args(ALL)
             .current_dir(&workspace.root)
-            .env("FAIRLANE_PYTHON", interpreter),
+            .env("FAIRLANE_PYTHON", interpreter)
+            .env("FAIRLANE_EDITOR_TOOLS", editor),
     )
 }

@@ -33,6 +33,19 @@ const TOOLS: &[Tool] = &[
         packages: &["redis-server"],
         reason: "limits that a fleet shares are tested on real servers, sentinels and clusters",
     },
+    Tool {
+        name: "Node.js 18",
+        probe: &["node", "-e", "process.exit(parseInt(process.versions.node) < 18 ? 1 : 0)"],
+        packages: &["nodejs"],
+        reason: "the language server of editors is asked about configurations",
+    },
+    Tool {
+        name: "npm",
+        // Apart from Node.js, because others than Debian bring it along with that.
+        probe: &["npm", "--version"],
+        packages: &["npm"],
+        reason: "the language server of editors comes from its registry",
+    },
 ];
 
 /// Makes sure that every tool is there: installs what is missing where it may, or says what to install.

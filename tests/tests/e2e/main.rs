@@ -13,6 +13,7 @@ mod capacity;
 mod clients;
 mod command_line;
 mod draining;
+mod editor;
 mod fairness;
 mod forwarding;
 mod headers;

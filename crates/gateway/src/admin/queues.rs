@@ -14,6 +14,8 @@ pub(super) fn render(snapshot: Option<Snapshot>, dimensions: &HashMap<GateKey, D
     json!({
         "enabled": true,
         "held": snapshot.held,
+        "queued": snapshot.queued,
+        "deferred": snapshot.deferred,
         "in_flight": snapshot.in_flight,
         "tenants": snapshot.tenants,
         "gates": gates.collect::<Vec<_>>(),
@@ -24,6 +26,7 @@ fn gate(gate: &GateSnapshot, dimension: Option<&Dimension>) -> Value {
     json!({
         "gate": format!("{:032x}", gate.gate.0),
         "limit_type": dimension.map(|dimension| dimension.as_str()),
+        "class": gate.class.as_str(),
         "waiting": gate.waiting,
         "in_flight": gate.in_flight,
         "room": gate.room,

@@ -6,7 +6,7 @@ use fairlane_redis_servers::Server;
 use fairlane_tests::{Backend, Client, Config, Gate, Gateway, Reply, wait::until};
 use tokio::{sync::Barrier, task::JoinSet};
 
-use super::{api::Api, ask, budget, left, settled};
+use super::{api::Api, ask, budget, left, redis, settled};
 use crate::support::{assert_retry, people};
 
 /// Ten requests of 150 tokens fit, and 60 tokens are left over.
@@ -60,16 +60,10 @@ async fn in_memory() {
 #[tokio::test(flavor = "multi_thread")]
 async fn in_redis_through_two_gateways() {
     let (backend, server) = (Backend::start().await, Server::start().await);
-    let config = people(Config::with(&backend))
-        .section("identity: { hash_key: the-secret-of-the-fleet }")
-        .rate_limiting("storage: redis")
-        .rate_limiting(&format!("redis: {{ url: \"{}\", timeout_ms: 5000 }}", server.url()))
-        .limit(&budget("team", HOLDS));
     let mut gateways = Vec::new();
     for _ in 0..2 {
-        let gateway = Gateway::start(&config).await;
-        gateway.metric("rate_limit_store_up", &[("store", "redis")], 1.0).await;
-        gateways.push(gateway);
+        let config = people(Config::with(&backend)).limit(&budget("team", HOLDS));
+        gateways.push(redis::started(config, &server).await);
     }
     check(&gateways, &backend).await;
 }

@@ -61,6 +61,12 @@ async fn bounds_refuse_under_their_names_and_a_hopeless_wait_at_once() {
     // Behind its own lane: the second after the first.
     let wait = assert_retry(&refused);
     assert!(wait > 10_000, "{wait} ms");
+    let page = gateway.queues().await;
+    assert_eq!((&page["queued"], &page["deferred"]), (&0.into(), &1.into()));
+    assert_eq!(
+        (&page["gates"][0]["class"], &page["gates"][0]["limit_type"]),
+        (&"tokens".into(), &"team".into())
+    );
     let _bob = gateway.begin(ask(Api::Chat, false).key("key-of-bob"));
     gateway.held(2).await;
     let refused = gateway.call(ask(Api::Chat, false).key("key-of-bob")).await;

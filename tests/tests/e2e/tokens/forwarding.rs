@@ -103,3 +103,21 @@ async fn those_without_a_budget_of_their_own_are_not_read() {
         assert_eq!(options == Value::Null, told.is_empty());
     }
 }
+
+#[tokio::test]
+async fn chunks_arrive_as_they_are_made_and_a_break_is_told() {
+    let backend = Backend::start().await;
+    let gateway = with_budget(&backend, "user", |config| config).await;
+    let (chunks, reply) = Reply::stream();
+    backend.next(reply);
+    chunks.event("one");
+    let mut opened = gateway.open(ask(Api::Chat, true)).await;
+    assert_eq!(opened.header("x-ratelimit-limit-tokens"), BUDGET.to_string(), "on a stream too");
+    opened.until("one").await;
+    // Nothing else has been made yet.
+    chunks.event("two");
+    opened.until("two").await;
+    chunks.cut();
+    let rest = opened.answer().await;
+    assert!(rest.text().contains("backend_unavailable"), "{}", rest.printed());
+}

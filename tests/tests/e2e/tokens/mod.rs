@@ -7,6 +7,7 @@ mod disconnects;
 mod forwarding;
 mod libraries;
 mod matrix;
+mod redis;
 mod shares;
 mod told;
 
@@ -29,13 +30,20 @@ async fn with_budget(backend: &Backend, dimension: &str, further: impl FnOnce(Co
     Gateway::start(&further(config)).await
 }
 
-/// What Alice's only budget holds: told by a request of one token that fails, and so costs nothing.
+/// What Alice's only budget holds once everything has been settled.
 async fn left(gateway: &Gateway, backend: &Backend) -> i64 {
-    backend.next(Reply::json(500, &json!({"error": {}})));
-    let probe = json!({"model": "m", "input": "word"});
-    let answer = gateway.call(Call::post("/v1/embeddings", &probe).key("key-of-alice")).await;
-    assert_eq!(answer.status, 500, "{}", answer.printed());
     settled(gateway).await;
+    let left = probe(gateway, backend).await;
+    settled(gateway).await;
+    left
+}
+
+/// What Alice's only budget holds: told by a request of one token that fails, and so costs nothing.
+async fn probe(gateway: &Gateway, backend: &Backend) -> i64 {
+    backend.next(Reply::json(500, &json!({"error": {}})));
+    let word = json!({"model": "m", "input": "word"});
+    let answer = gateway.call(Call::post("/v1/embeddings", &word).key("key-of-alice")).await;
+    assert_eq!(answer.status, 500, "{}", answer.printed());
     answer.header("x-ratelimit-remaining-tokens").parse::<i64>().expect("a budget was met") + 1
 }
 

@@ -3,8 +3,8 @@
 use http::{HeaderMap, header};
 
 use super::{
-    Usage, Watch, anthropic, openai,
-    shape::{Shape, may_have_usage},
+    Usage, Watch, anthropic, glance, openai,
+    shape::Shape,
     skim::{Choices, Found, Skim},
     sse::{EventData, EventParser},
     tally::Tally,
@@ -140,10 +140,10 @@ impl Events {
 impl EventData for Events {
     fn whole(&mut self, data: &[u8]) {
         // Thousands of events have no usage; these are not read, only searched.
-        if may_have_usage(data) {
+        if glance::may_have_usage(data) {
             self.piece(data);
         } else {
-            self.output_bytes = self.output_bytes.saturating_add(self.shape.output_bytes(data));
+            self.output_bytes = self.output_bytes.saturating_add(glance::output_bytes(self.shape, data));
         }
     }
 

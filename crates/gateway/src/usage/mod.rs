@@ -6,6 +6,7 @@
 //! for can be kept from the caller.
 
 mod anthropic;
+mod glance;
 mod look;
 mod openai;
 mod settle;

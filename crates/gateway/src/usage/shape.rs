@@ -1,14 +1,6 @@
 //! Where answers of one API have what matters.
 
-use std::sync::LazyLock;
-
-use memchr::memmem::Finder;
-
-use super::{skim::Skim, tally::Tally};
-
-static DELTA: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"delta\""));
-static TEXT: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"text\""));
-static USAGE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"usage\""));
+use super::tally::Tally;
 
 /// Where answers have what matters.
 #[derive(Debug)]
@@ -38,49 +30,6 @@ impl Shape {
             Output::Deltas => key == b"delta",
             Output::Texts => key == b"text",
             Output::Document => depth == 1 && matches!(key, b"choices" | b"output" | b"content" | b"text"),
-        }
-    }
-
-    /// Bytes of output text in the data of a whole event. Finds them without reading the rest.
-    pub(super) fn output_bytes(&'static self, data: &[u8]) -> u64 {
-        let finder = match self.output {
-            Output::Deltas => &*DELTA,
-            Output::Texts => &*TEXT,
-            Output::Document => return 0,
-        };
-        let (mut bytes, mut rest) = (0_u64, data);
-        while let Some(value) = value_behind(finder, &mut rest) {
-            let mut skim = Skim::of_output(self);
-            let read = match value.first() {
-                Some(b'"' | b'{' | b'[') => skim.feed(value),
-                _ => 0,
-            };
-            rest = value.get(read..).unwrap_or_default();
-            bytes = bytes.saturating_add(skim.found().output_bytes);
-        }
-        bytes
-    }
-}
-
-/// Whether the data may have a usage object in it. A usage that is `null` is none: some backends write one into every chunk.
-pub(super) fn may_have_usage(data: &[u8]) -> bool {
-    let mut rest = data;
-    while let Some(value) = value_behind(&USAGE, &mut rest) {
-        if value.first() == Some(&b'{') {
-            return true;
-        }
-        rest = value;
-    }
-    false
-}
-
-/// What stands behind the next such key; `rest` is what stands behind the key itself.
-fn value_behind<'a>(key: &Finder<'_>, rest: &mut &'a [u8]) -> Option<&'a [u8]> {
-    loop {
-        let behind = rest.get(key.find(rest)? + key.needle().len()..)?;
-        *rest = behind;
-        if let Some(value) = behind.trim_ascii_start().strip_prefix(b":") {
-            return Some(value.trim_ascii_start());
         }
     }
 }

@@ -353,7 +353,7 @@ impl Text {
 }
 
 /// Whether the strings behind this key label the output and are no part of it.
-fn is_label(key: &[u8]) -> bool {
+pub(super) fn is_label(key: &[u8]) -> bool {
     matches!(
         key,
         b"type"

@@ -4,8 +4,9 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::super::{
+    glance::{self, may_have_usage},
     openai,
-    shape::{Shape, may_have_usage},
+    shape::Shape,
     skim::{Choices, Found, Skim},
 };
 
@@ -71,7 +72,7 @@ proptest! {
             prop_assert_eq!(found.output_bytes, output_bytes(&value, "delta", false), "{}", text);
         }
         // The glance that most events get sees the same.
-        prop_assert_eq!(found.output_bytes, openai::DELTAS.output_bytes(text.as_bytes()), "{}", text);
+        prop_assert_eq!(found.output_bytes, glance::output_bytes(&openai::DELTAS, text.as_bytes()), "{}", text);
     }
 
     #[test]
@@ -91,6 +92,34 @@ proptest! {
         prop_assert_eq!(counts, Some((3, 4, 0)), "{}", text);
         prop_assert!(found.has_usage && may_have_usage(text.as_bytes()));
         prop_assert_eq!(found.choices, if wrapped { Choices::Some } else { Choices::Empty });
+    }
+}
+
+#[test]
+fn a_glance_sees_what_skimming_sees() {
+    for (delta, bytes) in [
+        (r#""abc""#, 3),
+        (r#""""#, 0),
+        (r#""a\n\"b\\""#, 5),
+        (r#""\u00e4b""#, 3),
+        ("null", 0),
+        ("{}", 0),
+        (r#"{"content":"abc"}"#, 3),
+        (r#"{"role": "assistant", "content": "abc", "refusal": null, "n": -1, "t": true}"#, 3),
+        (r#"{"type":"text_delta","text":"a\tb"}"#, 3),
+        (r#"{ "content" : "abc" }"#, 3),
+        (r#"{"content":null,"tool_calls":[{"id":"call","function":{"arguments":"{}"}}]}"#, 2),
+        (r#"{"logprobs":"no","content":"abc"}"#, 3),
+        (r#"["a","b"]"#, 2),
+    ] {
+        for document in [
+            format!("{{\"a\":\"delta\",\"delta\":{delta},\"b\":\"c\"}}"),
+            format!("{{\"a\": [{{\"delta\": {delta}}}, \"b\"]}}"),
+        ] {
+            let glanced = glance::output_bytes(&openai::DELTAS, document.as_bytes());
+            let skimmed = skim(&openai::DELTAS, [document.as_bytes()]).output_bytes;
+            assert_eq!((glanced, skimmed), (bytes, bytes), "{document}");
+        }
     }
 }
 

@@ -61,6 +61,7 @@ pub use load::{Loader, Overrides};
 pub use model::GatewayConfig;
 pub use origin::{Inspected, Origin};
 pub use schema::{keys_schema, schema};
+pub use suggest::closest;
 pub use tenants::{Tenant, TenantWeight};
 pub use tree::Format;
 pub use validated::Validated;

@@ -1,7 +1,8 @@
 //! "Did you mean".
 
-/// The candidate most like a word, if one is like it enough.
-pub(crate) fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+/// The candidate most like a word, if one is like it enough to be what was meant.
+#[must_use]
+pub fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     /// Below this, what is offered is a guess rather than a correction (`strsim`'s scale goes from 0 to 1).
     const ENOUGH: f64 = 0.75;
     let normal = word.to_lowercase().replace('-', "_");

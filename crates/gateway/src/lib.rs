@@ -10,6 +10,7 @@ mod detach;
 pub mod dimension;
 pub mod echo;
 pub mod edge;
+pub mod explain;
 mod finish;
 mod forward;
 pub mod gateway;

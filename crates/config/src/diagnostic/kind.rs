@@ -86,6 +86,54 @@ impl Kind {
         }
     }
 
+    /// What it means, and what to do about it.
+    #[must_use]
+    pub fn explanation(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Unreadable => (
+                "The file, or one that it names, cannot be read.",
+                "Check that it is there, that its ending is right, and that the gateway's user may read it.",
+            ),
+            Self::Syntax => (
+                "The text is not YAML, TOML or JSON, or has what a configuration cannot have, such as a second document.",
+                "Mend the text at the place, or before it: a quote or a bracket is often missing earlier.",
+            ),
+            Self::DuplicateKey => ("A key is given twice in one place.", "Keep one of them."),
+            Self::UnknownKey => (
+                "There is no such key where it stands.",
+                "Correct its name or its indentation; the reference lists the keys of each section.",
+            ),
+            Self::MissingKey => ("A key that must be there is absent.", "Add it."),
+            Self::WrongType => (
+                "The value is of another type than is due, such as a number where a string is due.",
+                "Write the value in the type that the message names. A variable of the environment is always a string.",
+            ),
+            Self::OutOfRange => (
+                "A number is too small or too large, or a list or text too short.",
+                "Choose a value in the range.",
+            ),
+            Self::BadValue => (
+                "The value is of the right type, and still not what is due.",
+                "Write it in the form that the message shows.",
+            ),
+            Self::Variable => (
+                "A variable of the environment is not set, or the reference to it is malformed.",
+                "Set it, or give a default: `${NAME:-default}`.",
+            ),
+            Self::Conflict => {
+                ("Two values do not go together.", "Change one of them; the message names the other.")
+            }
+            Self::NoEffect => (
+                "A value has no effect, or another one than it seems.",
+                "Remove it, or change what keeps it from having its effect. The gateway starts all the same.",
+            ),
+            Self::Risk => (
+                "A value has the effect that it says, which is hardly a safe one.",
+                "Make sure that it is meant. The gateway starts all the same.",
+            ),
+        }
+    }
+
     /// Whether such a problem is about a key, and not its value.
     pub(super) fn names_key(self) -> bool {
         matches!(self, Self::DuplicateKey | Self::UnknownKey)

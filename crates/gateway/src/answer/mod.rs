@@ -4,6 +4,7 @@
 //! error object, or Anthropic's on its paths.
 
 mod body;
+mod catalogue;
 mod quota;
 
 use std::time::Duration;
@@ -12,7 +13,10 @@ use fairlane_fair_queue::Class;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, header};
 
 pub(crate) use self::quota::is_smaller_share;
-pub use self::quota::{QuotaStatus, Quotas};
+pub use self::{
+    catalogue::{CODES, DEFERRAL_REASONS, Meaning, QUEUE_REASONS},
+    quota::{QuotaStatus, Quotas},
+};
 use crate::{
     body::{Body, full},
     dimension::Dimension,

@@ -108,6 +108,8 @@ fn statuses_and_codes_are_those_of_the_contract() {
         );
         let (parts, body) = rendered(&fault, Dialect::Anthropic);
         assert_eq!(parts.status, status, "{code}");
+        let explained = CODES.iter().any(|meaning| (meaning.status, meaning.name) == (status, code));
+        assert!(explained, "{code} is not explained");
         assert_eq!(
             (body["error"]["code"].as_str(), body["error"]["type"].as_str()),
             (Some(code), Some(anthropic))

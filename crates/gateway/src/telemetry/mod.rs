@@ -6,6 +6,7 @@
 //! Handles are those of the process's recorder of the `metrics` facade. The gateway installs its own ([`Exporter`]); a
 //! service that mounts admission sees these metrics in whatever recorder it has installed before.
 
+mod catalogue;
 mod exporter;
 mod routes;
 mod store;
@@ -19,6 +20,7 @@ use metrics::{Counter, Gauge, Histogram, counter, gauge, histogram};
 
 use self::routes::RouteMetrics;
 pub use self::{
+    catalogue::{METRICS, Metric, MetricKind},
     exporter::{Exporter, ExporterError},
     store::StoreMetrics,
     tokens::{DeferralMetrics, TokenDimensions, TokenMetrics},

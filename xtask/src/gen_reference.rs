@@ -34,6 +34,9 @@ names its schema in its first line, by a path from its own folder or by an addre
 | YAML | `# yaml-language-server: $schema=fairlane.schema.json` | yaml-language-server: VS Code with its YAML extension, Neovim, Helix, Emacs and others |
 | TOML | `#:schema ./fairlane.schema.json` | taplo: VS Code with Even Better TOML, Neovim, Helix and others |
 
+A file of keys ([`api_keys.file`](#api_keys)) has a schema of its own,
+[`schemas/fairlane-keys.schema.json`](../schemas/fairlane-keys.schema.json).
+
 For JSON, tell the editor in its own settings which schema belongs to which files. The tests ask both programs, in the versions
 of [`tests/editor/package.json`](../tests/editor/package.json): of yaml-language-server its completion, its help and what it
 finds wrong, of taplo what it finds wrong.
@@ -228,7 +231,9 @@ fn described(schema: &Value) -> &str {
 
 /// The description, what each choice means, and an example where the default is none.
 fn meaning(schema: &Value) -> String {
-    let mut text = described(schema).to_owned();
+    let is_deprecated = schema.get("deprecated").is_some_and(|deprecated| *deprecated == true);
+    let mut text = if is_deprecated { "**Deprecated.** ".to_owned() } else { String::new() };
+    text.push_str(described(schema));
     for (value, meaning) in choices(schema) {
         let _ok = write!(text, " `{value}`: {}", lower_first(meaning));
     }

@@ -26,13 +26,13 @@ use crate::{
 /// and, after an empty line, one with the default, the range and the form, which editors show nowhere else.
 #[must_use]
 pub fn schema() -> Value {
-    published::from(strict())
+    published::from(strict(), "config")
 }
 
-/// The JSON schema (draft-07) of a file of keys, as `api_keys.file` names it.
+/// The JSON schema (draft-07) of a file of keys, as `api_keys.file` names it, in the form of [`schema`].
 #[must_use]
 pub fn keys_schema() -> Value {
-    keys_of(&schema())
+    published::from(keys_of(&STRICT), "keys")
 }
 
 /// The schema of values whose references to the environment have been replaced.
@@ -75,12 +75,17 @@ fn published(schema: &Value) -> Result<Validator, String> {
 
 /// The schema of a file of keys, from that of a configuration.
 fn keys_of(schema: &Value) -> Value {
+    let mut keys = schema.pointer(KEYS).cloned().unwrap_or_default();
+    // In a file that is nothing but keys they are not left out.
+    if let Some(keys) = keys.as_object_mut() {
+        keys.remove("default");
+    }
     json!({
         "$schema": schema["$schema"],
         "title": "Fairlane keys",
         "description": "Further keys, for `api_keys.file` of a Fairlane configuration.",
         "type": "object",
-        "properties": { "keys": schema.pointer(KEYS) },
+        "properties": { "keys": keys },
         "required": ["keys"],
         "additionalProperties": false,
     })

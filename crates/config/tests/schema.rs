@@ -4,36 +4,43 @@
 
 mod support;
 
-use fairlane_config::{Format, schema};
+use fairlane_config::{Format, keys_schema, schema};
 use serde_json::{Value, json};
 
-/// Calls `check` with the path and schema of every key.
-fn for_every_key(schema: &Value, path: &str, check: &mut impl FnMut(&str, &Value, bool)) {
+/// Calls `check` with the path and schema of every key, of a configuration and of a file of keys, and whether it is
+/// required.
+fn for_every_key(mut check: impl FnMut(&str, &Value, bool)) {
+    for_every_key_of(&schema(), "", &mut check);
+    for_every_key_of(&keys_schema(), "(keys)", &mut check);
+}
+
+fn for_every_key_of(schema: &Value, path: &str, check: &mut impl FnMut(&str, &Value, bool)) {
     let required: Vec<_> =
         schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     for (key, property) in schema["properties"].as_object().into_iter().flatten() {
         let path = format!("{path}/{key}");
         check(&path, property, required.contains(&key.as_str()));
-        for_every_key(property, &path, check);
-        for_every_key(&property["items"], &path, check);
-        for_every_key(&property["additionalProperties"], &path, check);
+        for_every_key_of(property, &path, check);
+        for_every_key_of(&property["items"], &path, check);
+        for_every_key_of(&property["additionalProperties"], &path, check);
         for form in property["patternProperties"].as_object().into_iter().flatten() {
-            for_every_key(form.1, &path, check);
+            for_every_key_of(form.1, &path, check);
         }
     }
 }
 
 #[test]
 fn it_is_a_valid_draft_07_schema() {
-    let schema = schema();
-    assert_eq!(schema["$schema"], "http://json-schema.org/draft-07/schema#");
-    assert!(jsonschema::meta::is_valid(&schema));
+    for schema in [schema(), keys_schema()] {
+        assert_eq!(schema["$schema"], "http://json-schema.org/draft-07/schema#");
+        assert!(jsonschema::meta::is_valid(&schema));
+    }
 }
 
 #[test]
 fn every_key_is_explained() {
     let mut seen = 0;
-    for_every_key(&schema(), "", &mut |path, property, required| {
+    for_every_key(|path, property, required| {
         seen += 1;
         let (meaning, facts) = described(property);
         assert!(meaning.ends_with(['.', ')']), "{path}: {meaning}");
@@ -104,7 +111,7 @@ const REQUESTS: [&str; 4] =
 #[test]
 fn every_number_and_every_time_has_its_unit() {
     let mut seen = [0, 0];
-    for_every_key(&schema(), "", &mut |path, property, _| {
+    for_every_key(|path, property, _| {
         let key = path.rsplit('/').next().unwrap();
         let (meaning, facts) = described(property);
         if property["type"] == "integer" {
@@ -144,6 +151,7 @@ fn every_kind_of_entry_has_a_title() {
 #[test]
 fn it_names_the_version() {
     assert_eq!(schema()["$id"], concat!("urn:fairlane:config:", env!("CARGO_PKG_VERSION")));
+    assert_eq!(keys_schema()["$id"], concat!("urn:fairlane:keys:", env!("CARGO_PKG_VERSION")));
 }
 
 /// The two paragraphs of a description: what the key means, and what may stand there.
@@ -154,7 +162,7 @@ fn described(property: &Value) -> (&str, &str) {
 
 #[test]
 fn defaults_and_examples_are_valid() {
-    for_every_key(&schema(), "", &mut |path, property, _| {
+    for_every_key(|path, property, _| {
         let validator = jsonschema::draft7::new(property).unwrap();
         let examples = property["examples"].as_array().into_iter().flatten();
         for value in examples.chain(property.get("default")) {
@@ -192,6 +200,7 @@ fn it_has_nothing_that_editors_stumble_over() {
         }
     }
     walk(&schema(), "");
+    walk(&keys_schema(), "");
 }
 
 /// The defaults that are promised, one by one.

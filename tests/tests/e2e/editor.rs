@@ -205,6 +205,19 @@ async fn the_examples_have_no_squiggle() {
     assert!(seen >= 4, "{seen}");
 }
 
+#[tokio::test]
+async fn a_file_of_keys_is_checked_against_its_own_schema() {
+    let mut editor = editor().await;
+
+    let head = "# yaml-language-server: $schema=../schemas/fairlane-keys.schema.json\n";
+    let key = "keys: [{ id: k1, key: '${ALICE_KEY}', user: alice }]\n";
+    let wrong = key.replace("user", "usr");
+
+    let expected = [squiggle(2, "usr", "Property usr is not allowed.")];
+    assert_eq!(editor.squiggles(&format!("{head}{wrong}")).await, expected);
+    assert_eq!(editor.squiggles(&format!("{head}{key}")).await, []);
+}
+
 /// Lints a file of TOML beside the schema, and returns whether it is right, and what was printed.
 async fn lint(text: &str) -> (bool, String) {
     let folder = tempfile::tempdir().unwrap();
@@ -244,22 +257,25 @@ async fn toml_is_checked_against_the_same_schema() {
 
 /// Other tools refuse a schema with keywords or formats that they do not know.
 #[tokio::test]
-async fn the_strictest_validator_accepts_the_schema() {
+async fn the_strictest_validator_accepts_the_schemas() {
     const COMPILE: &str = "
         const [ajv, file, keyword] = process.argv.slice(1);
         const schema = JSON.parse(require('fs').readFileSync(file));
         if (keyword) schema.properties.server[keyword] = true;
         new (require(ajv))({ strict: true }).compile(schema);
     ";
-    let compile = async |keyword: &str| {
+    let compile = async |name: &str, keyword: &str| {
         let mut command = node();
-        command.args(["-e", COMPILE]).arg(package("ajv")).arg(schema_file()).arg(keyword);
+        let schema = schema_file().with_file_name(name);
+        command.args(["-e", COMPILE]).arg(package("ajv")).arg(schema).arg(keyword);
         run(command).await
     };
 
-    let accepted = compile("").await;
-    assert_eq!(accepted.code, 0, "{}", accepted.printed());
+    for name in ["fairlane.schema.json", "fairlane-keys.schema.json"] {
+        let accepted = compile(name, "").await;
+        assert_eq!(accepted.code, 0, "{name}: {}", accepted.printed());
+    }
 
-    let refused = compile("x-unknown").await;
+    let refused = compile("fairlane.schema.json", "x-unknown").await;
     assert!(refused.code != 0 && refused.stderr.contains("x-unknown"), "{}", refused.printed());
 }

@@ -9,10 +9,6 @@ use super::children;
 /// What an editor is told about strings with a reference to the environment.
 const REFERENCE: &str = r"\$\{";
 
-/// A name for the schema of this version. It is no address: every release brings its schema along, and no editor needs
-/// a network for it.
-const ID: &str = concat!("urn:fairlane:config:", env!("CARGO_PKG_VERSION"));
-
 /// Where a value stands, as far as its description must tell.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
@@ -24,11 +20,14 @@ enum Place {
     Entry,
 }
 
-/// Makes the published schema from the strict one.
-pub(super) fn from(mut schema: Value) -> Value {
+/// Makes the published schema from the strict one. `name` is what a file of it is.
+pub(super) fn from(mut schema: Value, name: &str) -> Value {
     publish(&mut schema, Place::Entry);
     if let Some(root) = schema.as_object_mut() {
-        root.insert("$id".to_owned(), json!(ID));
+        // A name for the schema of this version. It is no address: every release brings its schemas along, and no editor
+        // needs a network for them.
+        let id = format!("urn:fairlane:{name}:{}", env!("CARGO_PKG_VERSION"));
+        root.insert("$id".to_owned(), json!(id));
     }
     schema
 }
@@ -78,7 +77,11 @@ fn facts(schema: &Map<String, Value>, place: Place) -> String {
     if place == Place::Entry || schema.contains_key("properties") {
         return String::new();
     }
-    let mut facts = match schema.get("default") {
+    let mut facts = String::new();
+    if schema.get("deprecated").is_some_and(|deprecated| *deprecated == true) {
+        facts.push_str("Deprecated. ");
+    }
+    facts.push_str(&match schema.get("default") {
         _ if place == Place::Required => "Required.".to_owned(),
         Some(Value::String(text)) if text.is_empty() => "Default: empty.".to_owned(),
         Some(Value::String(text)) => format!("Default: `{text}`."),
@@ -86,7 +89,7 @@ fn facts(schema: &Map<String, Value>, place: Place) -> String {
         None if is(schema, "null") => "Default: `null`.".to_owned(),
         None if is(schema, "object") => "Default: empty.".to_owned(),
         None => "Default: none.".to_owned(),
-    };
+    });
     if let (Some(least), Some(most)) = (schema.get("minimum"), schema.get("maximum")) {
         let _ok = write!(facts, " A whole number from {} to {}.", grouped(least), grouped(most));
     }
@@ -119,4 +122,29 @@ fn grouped(number: &Value) -> String {
         text.push(digit);
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn paragraphs(mut property: Value) -> String {
+        property["description"] = json!("How many.");
+        let schema = json!({ "properties": { "key": property } });
+        from(schema, "test")["properties"]["key"]["description"].as_str().unwrap_or_default().to_owned()
+    }
+
+    #[test]
+    fn what_editors_leave_out_is_a_paragraph_of_its_own() {
+        let number = json!({ "type": "integer", "minimum": 1, "maximum": 86_400_000, "default": 5000 });
+        assert_eq!(paragraphs(number), "How many.\n\nDefault: `5000`. A whole number from 1 to 86,400,000.");
+        assert_eq!(paragraphs(json!({ "type": ["string", "null"] })), "How many.\n\nDefault: `null`.");
+        assert_eq!(paragraphs(json!({ "type": "object", "properties": {} })), "How many.");
+    }
+
+    #[test]
+    fn a_key_on_its_way_out_says_so() {
+        let old = json!({ "type": "boolean", "default": true, "deprecated": true });
+        assert_eq!(paragraphs(old), "How many.\n\nDeprecated. Default: `true`.");
+    }
 }

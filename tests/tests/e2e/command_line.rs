@@ -36,18 +36,21 @@ async fn check(text: &str) -> Finished {
 
 #[tokio::test]
 async fn a_command_line_that_makes_no_sense_is_2() {
-    let lines: [&[&str]; 6] = [
+    let lines: [&[&str]; 9] = [
         &[],
         &["unknown"],
         &["--unknown"],
         &["serve", "--unknown"],
         &["serve", "positional"],
         &["check", "a.yaml", "--config", "b.yaml"],
+        &["check", "--format", "xml"],
+        &["completions", "cmd"],
+        &["completions"],
     ];
     for line in lines {
         let finished = fairlane(line).await;
         assert_eq!(finished.code, 2, "{line:?}: {}", finished.printed());
-        assert!(finished.stdout.is_empty() && finished.stderr.contains("Usage"), "{line:?}: {finished:?}");
+        assert!(finished.stdout.is_empty() && finished.stderr.contains("--help"), "{line:?}: {finished:?}");
     }
 }
 
@@ -55,19 +58,20 @@ async fn a_command_line_that_makes_no_sense_is_2() {
 async fn help_and_version_are_printed_and_0() {
     let help = fairlane(&["--help"]).await;
     assert_eq!(help.code, 0);
-    for part in ["serve", "check", "schema", "config", "--version"] {
+    for part in ["serve", "check", "schema", "config", "init", "explain", "completions", "--version"] {
         assert!(help.stdout.contains(part), "{}", help.stdout);
     }
     let version = fairlane(&["--version"]).await;
     assert_eq!((version.code, version.stdout), (0, format!("fairlane {}\n", env!("CARGO_PKG_VERSION"))));
-    for command in ["serve", "check", "schema", "config"] {
+    for command in ["serve", "check", "schema", "config", "init", "explain", "completions"] {
         assert_eq!(fairlane(&[command, "--help"]).await.code, 0, "{command}");
     }
 }
 
 #[tokio::test]
 async fn the_examples_are_good() {
-    for example in ["examples/quickstart.yaml", "examples/full.yaml"] {
+    for example in ["quickstart", "full", "redis", "tokens"].map(|name| format!("examples/{name}.yaml")) {
+        let example = example.as_str();
         let path = project(example);
         let finished = fairlane(&["check", path.to_str().unwrap()]).await;
         assert_eq!(finished.code, 0, "{example}: {}", finished.printed());
@@ -113,12 +117,22 @@ rate_limiting:
         (17, 18, "rate_limiting.fair_queuing.max_wait_ms", ""),
     ];
     for (line, column, path, right) in wanted {
-        let place = format!("fairlane.yaml:{line}:{column}: error: {path}: ");
-        let at = report.find(&place).unwrap_or_else(|| panic!("no `{place}` in:\n{report}"));
-        let problem = report[at..].split("\n/").next().unwrap_or_default();
+        let place = format!("fairlane.yaml:{line}:{column}\n");
+        let problems = || report.split("\n\n");
+        let problem =
+            problems().find(|problem| problem.contains(&place) && problem.contains(&format!("]: {path}: ")));
+        let problem = problem.unwrap_or_else(|| panic!("no `{place}` of {path} in:\n{report}"));
         assert!(problem.contains(right), "no `{right}` in: {problem}");
+        // The line itself, and the place in it.
+        let shown = text.lines().nth(line - 1).unwrap();
+        assert!(problem.contains(&format!("{line} | ")) && problem.contains('^'), "{problem}");
+        assert!(
+            path.contains("secnd") || path.contains("byte") || problem.contains(shown),
+            "{shown}: {problem}"
+        );
     }
-    assert_eq!(report.matches(": error: ").count(), wanted.len(), "{report}");
+    assert_eq!(report.matches("error[").count(), wanted.len(), "{report}");
+    assert!(!report.contains('\x1b'), "no colours but on a terminal");
 }
 
 #[tokio::test]
@@ -178,7 +192,8 @@ async fn serve_with_a_bad_file_is_78_and_with_a_taken_address_1() {
     let bad = write(folder.path(), "bad.yaml", &format!("{GOOD}unknown: 1\n"));
     let finished = fairlane(&["serve", "--config", &bad]).await;
     assert_eq!(finished.code, 78);
-    assert!(finished.stderr.contains("bad.yaml:3:1: error: unknown"), "{}", finished.stderr);
+    // It may become a log: place and class, and no word of the file.
+    assert!(finished.stderr.contains("bad.yaml:3:1: error: unknown key\n"), "{}", finished.stderr);
 
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
@@ -218,14 +233,18 @@ async fn yaml_toml_and_json_are_told_by_their_ending() {
         assert_eq!(finished.code, 0, "{file}: {}", finished.printed());
         shown.push(finished.stdout);
     }
-    assert!(shown.iter().all(|text| *text == shown[0]), "{shown:?}");
+    // The values are the same; where they stand is not.
+    let values = |text: &String| -> Vec<String> {
+        text.lines().map(|line| line.split(" # ").next().unwrap_or_default().trim_end().to_owned()).collect()
+    };
+    assert!(shown.iter().all(|text| values(text) == values(&shown[0])), "{shown:?}");
 }
 
 /// The address that `fairlane config` says it would listen on.
 fn listens(finished: &Finished) -> &str {
     assert_eq!(finished.code, 0, "{}", finished.printed());
     let line = finished.stdout.lines().map(str::trim).find_map(|line| line.strip_prefix("listen: "));
-    line.unwrap_or_default().trim_matches('"')
+    line.unwrap_or_default().split(" #").next().unwrap_or_default().trim().trim_matches('"')
 }
 
 #[tokio::test]
@@ -326,4 +345,241 @@ async fn the_log_may_be_json_line_by_line() {
             serde_json::from_str(line).unwrap_or_else(|_| panic!("no JSON: {line}"));
         assert!(line["timestamp"].is_string() && line["level"].is_string(), "{line}");
     }
+}
+
+fn json(finished: &Finished) -> serde_json::Value {
+    serde_json::from_str(&finished.stdout).unwrap_or_else(|error| panic!("{error}: {}", finished.printed()))
+}
+
+#[tokio::test]
+async fn check_has_forms_for_reading_and_for_programs() {
+    let folder = folder();
+    let bad = write(folder.path(), "bad.yaml", &format!("{GOOD}log: {{ levle: info }}\n"));
+    let short = fairlane(&["check", "--format", "short", &bad]).await;
+    assert_eq!((short.code, short.stdout.as_str()), (78, ""));
+    assert_eq!(
+        short.stderr,
+        format!("{bad}:3:8: error: log.levle: there is no such key here\n  help: did you mean `level`?\n")
+    );
+    let told = fairlane(&["check", "--format", "json", &bad]).await;
+    assert_eq!((told.code, told.stderr.as_str()), (78, ""));
+    let problem = &json(&told)["problems"][0];
+    assert_eq!(problem["code"], "unknown_key");
+    assert_eq!([&problem["line"], &problem["column"], &problem["end_column"]], [3, 8, 13]);
+
+    // Good, with a warning, and not there: the same form.
+    let good = write(folder.path(), "good.yaml", GOOD);
+    let told = json(&fairlane(&["check", "--format", "json", &good]).await);
+    assert_eq!((&told["good"], &told["problems"]), (&true.into(), &serde_json::json!([])));
+    let warned = format!("{GOOD}admin: {{ token: written }}\n");
+    let warned = write(folder.path(), "warned.yaml", &warned);
+    let finished = fairlane(&["check", "--format", "json", &warned]).await;
+    let told = json(&finished);
+    assert_eq!((finished.code, &told["good"], &told["warnings"]), (0, &true.into(), &1.into()));
+    let mut nothing = command(&["check", "--format", "json"]);
+    nothing.current_dir(folder.path());
+    let finished = run(nothing).await;
+    assert_eq!((finished.code, &json(&finished)["file"]), (78, &serde_json::Value::Null));
+}
+
+#[tokio::test]
+async fn config_tells_where_each_value_comes_from() {
+    let folder = folder();
+    let text = format!("{GOOD}log: {{ level: \"${{LEVEL}}\" }}\nserver: {{ max_connections: 7 }}\n");
+    let file = write(folder.path(), "fairlane.yaml", &text);
+    let with = |arguments: &[&str]| {
+        let mut command = command(arguments);
+        command.env("LEVEL", "debug").env("FAIRLANE_ADMIN_LISTEN", "127.0.0.1:5");
+        command
+    };
+    let shown = run(with(&["config", &file, "--listen", "127.0.0.1:4"])).await;
+    assert_eq!(shown.code, 0, "{}", shown.printed());
+    for (value, origin) in [
+        ("listen: \"127.0.0.1:4\"", "flag: --listen"),
+        ("admin_listen: \"127.0.0.1:5\"", "environment: FAIRLANE_ADMIN_LISTEN"),
+        ("max_connections: 7", &format!("{file}:4")),
+        ("max_body_bytes: 10485760", "default"),
+        ("level: debug", &format!("environment: LEVEL ({file}:3)")),
+    ] {
+        let found = shown.stdout.lines().any(|line| {
+            line.trim().split_once(" # ").is_some_and(|(shown, from)| shown.trim() == value && from == origin)
+        });
+        assert!(found, "no `{value} # {origin}` in:\n{}", shown.stdout);
+    }
+    let told = json(&run(with(&["config", "--format", "json", &file])).await);
+    let values = told["values"].as_array().expect("a list");
+    let of = |path: &str| values.iter().find(|value| value["path"] == path).expect("a value").clone();
+    assert_eq!(of("log.level")["variables"][0], "LEVEL");
+    assert_eq!(
+        (&of("server.max_connections")["origin"], &of("server.max_connections")["line"]),
+        (&"file".into(), &4.into())
+    );
+    assert_eq!(of("server.listen")["origin"], "default");
+}
+
+#[tokio::test]
+async fn keys_may_be_in_a_file_of_their_own() {
+    let backend = Backend::start().await;
+    let folder = folder();
+    write(folder.path(), "more/keys.toml", "[[keys]]\nid = \"k2\"\nkey = \"key-of-bob\"\nuser = \"bob\"\n");
+    let text = format!(
+        "server: {{ listen: \"127.0.0.1:0\", admin_listen: null }}\nbackends: [{{ name: b, url: \"{}\", models: [\"*\"] }}]\napi_keys:\n  keys: [{{ id: k1, key: \"${{ALICE_KEY:-key-of-alice}}\" }}]\n  file: more/keys.toml\n",
+        backend.url()
+    );
+    let file = write(folder.path(), "fairlane.yaml", &text);
+    let finished = fairlane(&["check", &file]).await;
+    assert_eq!((finished.code, finished.stderr.as_str()), (0, ""), "{}", finished.printed());
+    let absolute = folder.path().join("more/keys.toml");
+    let gateway =
+        Gateway::start_yaml(&text.replace("more/keys.toml", absolute.to_str().unwrap()), |_| {}).await;
+    for (key, status) in [("key-of-alice", 200), ("key-of-bob", 200), ("key-of-eve", 401)] {
+        assert_eq!(gateway.call(Call::chat("m").key(key)).await.status, status, "{key}");
+    }
+
+    // What is wrong in it is told under its own name and places.
+    write(folder.path(), "more/keys.toml", "[[keys]]\nid = \"k1\"\nkey = \"key-of-bob\"\nusr = \"bob\"\n");
+    let finished = fairlane(&["check", "--format", "short", &file]).await;
+    assert_eq!(finished.code, 78);
+    for place in ["more/keys.toml:2:6: error: keys[0].id: ", "more/keys.toml:4:1: error: keys[0].usr: "] {
+        assert!(finished.stderr.contains(place), "no `{place}` in: {}", finished.stderr);
+    }
+    assert!(!finished.printed().contains("key-of"), "{}", finished.printed());
+}
+
+#[tokio::test]
+async fn init_writes_a_file_that_is_good_and_never_over_another() {
+    let folder = folder();
+    let init = |file: &str| {
+        let mut command = command(&["init", file]);
+        command.current_dir(folder.path());
+        run(command)
+    };
+    let finished = init("fairlane.yaml").await;
+    assert_eq!(finished.code, 0, "{}", finished.printed());
+    let path = folder.path().join("fairlane.yaml");
+    let written = std::fs::read_to_string(&path).unwrap();
+    assert!(written.starts_with("# yaml-language-server: $schema=fairlane.schema.json\n"));
+    let schema = std::fs::read_to_string(folder.path().join("fairlane.schema.json")).unwrap();
+    assert_eq!(schema, fairlane(&["schema"]).await.stdout);
+    let checked = fairlane(&["check", path.to_str().unwrap()]).await;
+    assert_eq!((checked.code, checked.stderr.as_str()), (0, ""), "{}", checked.printed());
+
+    // A file that is there stays as it is, and so does what a link points to.
+    write(folder.path(), "mine.yaml", "mine");
+    std::os::unix::fs::symlink(folder.path().join("nowhere.yaml"), folder.path().join("link.yaml")).unwrap();
+    for file in ["fairlane.yaml", "mine.yaml", "link.yaml"] {
+        let finished = init(file).await;
+        assert_eq!(finished.code, 1, "{file}: {}", finished.printed());
+        assert!(finished.stderr.contains("there already"), "{}", finished.stderr);
+    }
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), written);
+    assert_eq!(std::fs::read_to_string(folder.path().join("mine.yaml")).unwrap(), "mine");
+    assert!(!folder.path().join("nowhere.yaml").exists());
+    assert_eq!(init("fairlane.ini").await.code, 2);
+    assert_eq!(init("no/such/folder.yaml").await.code, 1);
+}
+
+#[tokio::test]
+async fn explain_knows_codes_reasons_metrics_and_keys() {
+    for (name, part) in [
+        ("rate_limit_exceeded", "retry-after-ms"),
+        ("tenant_queue_full", "max_queue_depth_per_tenant"),
+        ("rate_limit_store_up", "gauge"),
+        ("rate_limiting.fair_queuing.max_wait_ms", "milliseconds"),
+        ("max_wait_ms", "deferred_admission.max_wait_ms"),
+        ("unknown_key", "problem of a configuration"),
+    ] {
+        let finished = fairlane(&["explain", name]).await;
+        assert_eq!(finished.code, 0, "{name}: {}", finished.printed());
+        assert!(finished.stdout.contains(part), "no `{part}` in: {}", finished.stdout);
+    }
+    let finished = fairlane(&["explain", "tenant_queue_ful"]).await;
+    assert_eq!((finished.code, finished.stdout.as_str()), (2, ""));
+    assert!(finished.stderr.contains("did you mean `tenant_queue_full`?"), "{}", finished.stderr);
+    let all = fairlane(&["explain"]).await.stdout;
+    assert!(all.contains("hold_full") && all.contains("backends[].weight"), "{all}");
+}
+
+#[tokio::test]
+async fn every_code_and_metric_of_a_running_gateway_is_explained() {
+    let backend = Backend::start().await;
+    let gateway = Gateway::start(&Config::with(&backend).permissive()).await;
+    let scraped = gateway.admin().call(Call::get("/metrics")).await;
+    let printed = scraped.printed();
+    let mut seen = 0;
+    for name in printed.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()) {
+        seen += 1;
+        assert_eq!(fairlane(&["explain", name]).await.code, 0, "{name}");
+    }
+    assert!(seen > 10, "{printed}");
+    let refused = gateway.call(Call::get("/nowhere")).await;
+    assert_eq!(fairlane(&["explain", &refused.code()]).await.code, 0);
+}
+
+#[tokio::test]
+async fn completions_know_every_command() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let finished = fairlane(&["completions", shell]).await;
+        assert_eq!((finished.code, finished.stderr.as_str()), (0, ""), "{shell}");
+        for command in ["serve", "check", "explain", "completions"] {
+            assert!(finished.stdout.contains(command), "{shell} has no {command}");
+        }
+    }
+}
+
+/// Whatever a command is given, it shows no secret: neither of the file, nor of the file of keys, nor of the environment.
+#[tokio::test]
+async fn no_command_shows_a_secret() {
+    const CANARY: &str = "canary-4b1d";
+    let folder = folder();
+    let keys = format!("keys:\n  - {{ id: k2, key: {CANARY}-2, user: bob }} # {CANARY}\n");
+    write(folder.path(), "keys.yaml", &keys);
+    let good = format!(
+        "backends: [{{ name: a, url: \"builtin:echo\", models: [\"*\"], api_key: {CANARY}-b }}] # {CANARY}\nadmin: {{ token: {CANARY}-t }}\nidentity: {{ hash_key: \"${{SECRET}}\" }}\napi_keys:\n  file: keys.yaml\n  keys:\n    - {{ id: k1, key: {CANARY}-1, user: alice }}\nrate_limiting:\n  redis: {{ url: \"redis://u:{CANARY}@127.0.0.1\" }}\n  fair_queuing: {{ weights: [{{ tenant: {CANARY}-3, weight: 2 }}] }}\n"
+    );
+    let bad = [
+        good.replace("user: alice", "usr: alice"),
+        good.replace("token:", "tokne:"),
+        good.replace("weight: 2", "weight: 0"),
+        good.replace("api_keys:", "api_keys: }"),
+        good.replace(" }] }", " ] }"),
+        good.replace("@127.0.0.1", "@127.0.0.1/x/y"),
+        good.replace("hash_key: \"${SECRET}\"", "hash_key: [\"${SECRET}\"]"),
+        good.replace("id: k1", "id: k2"),
+    ];
+    let good = write(folder.path(), "good.yaml", &good);
+    let mut files = vec![(good, 0)];
+    for (n, text) in bad.iter().enumerate() {
+        files.push((write(folder.path(), &format!("bad{n}.yaml"), text), 78));
+    }
+    let mut said = String::new();
+    for (file, code) in &files {
+        let lines: [&[&str]; 7] = [
+            &["check", file],
+            &["check", "--format", "short", file],
+            &["check", "--format", "json", file],
+            &["config", file],
+            &["config", "--format", "json", file],
+            &["init", file],
+            &["serve", "--config", file, "--listen", "192.0.2.1:1", "--admin-listen", "off"],
+        ];
+        for line in lines {
+            let mut command = command(line);
+            command.env("SECRET", format!("{CANARY}-s"));
+            let finished = run(command).await;
+            let expected = match line[0] {
+                "init" => 1,
+                "serve" if *code == 0 => 1,
+                _ => *code,
+            };
+            assert_eq!(finished.code, expected, "{line:?}: {}", finished.printed());
+            assert!(!finished.printed().contains(CANARY), "{line:?}: {}", finished.printed());
+            said.push_str(&finished.printed());
+        }
+    }
+    for line in [&["explain", CANARY][..], &["schema"], &["completions", "bash"]] {
+        assert!(!fairlane(line).await.printed().contains(CANARY), "{line:?}");
+    }
+    // A control: the lines with the secrets were shown, without them.
+    assert!(said.contains("key: ***") && said.contains("\"***\""), "{said}");
 }

@@ -1,9 +1,10 @@
 //! What crosses the proxy, and what does not.
 
+use bytes::Bytes;
 use fairlane_gateway::proxy::{Auth, Backend, Credential, ForwardError, Outbound};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Version};
 
-use crate::backend::{Server, backend, plain, post, proxy, soon, text};
+use crate::backend::{Server, backend, dead, plain, post, proxy, soon, text};
 
 #[tokio::test]
 async fn a_request_arrives_as_it_was_sent() {
@@ -53,6 +54,27 @@ async fn a_request_arrives_as_it_was_sent() {
     .map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap()))
     .collect();
     assert_eq!(seen.headers, expected);
+}
+
+#[tokio::test]
+async fn a_body_in_pieces_arrives_as_one_whatever_was_tried_before() {
+    let server = Server::start().await;
+    let nobody = Backend { weight: u32::MAX, ..dead("nobody").await };
+    let proxy = proxy([nobody, server.backend("a")]);
+    for pieces in [["{\"a\": 1", ", \"b\": 2", "}"], ["", "{}", ""], ["{", "", "}"]] {
+        let body = pieces.map(|piece| Bytes::from_static(piece.as_bytes())).into();
+        let outbound = Outbound { body, ..post("") };
+        let serve = async {
+            let (mut connection, seen) = server.request().await;
+            connection.write(plain("done")).await;
+            seen
+        };
+        let (forwarded, seen) = soon(async { tokio::join!(proxy.forward(outbound), serve) }).await;
+        assert_eq!(text(forwarded.unwrap()).await, "done");
+        assert_eq!(seen.body, pieces.concat().as_bytes());
+        assert_eq!(seen.headers["content-length"], pieces.concat().len().to_string());
+        assert!(!seen.headers.contains_key("transfer-encoding"));
+    }
 }
 
 #[tokio::test]

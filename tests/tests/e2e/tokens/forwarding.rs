@@ -121,3 +121,23 @@ async fn chunks_arrive_as_they_are_made_and_a_break_is_told() {
     let rest = opened.answer().await;
     assert!(rest.text().contains("backend_unavailable"), "{}", rest.printed());
 }
+
+#[tokio::test]
+async fn who_bypasses_the_limits_is_left_alone_in_everything() {
+    let backend = Backend::start().await;
+    let bypass = with_budget(&backend, "user", |config| config.rate_limiting("bypass_keys: [alice-1]")).await;
+    let whitelist =
+        with_budget(&backend, "user", |config| config.rate_limiting("whitelist: [127.0.0.0/8]")).await;
+    for (request, gateway) in [&bypass, &whitelist].into_iter().enumerate() {
+        let call = ask(Api::Chat, true).set("accept-encoding", "gzip");
+        let sent = call.content().clone();
+        backend.next(streamed(Api::Chat));
+        let answer = gateway.call(call).await;
+        let seen = backend.request(request + 1).await;
+        assert_eq!((&seen.body, seen.header("accept-encoding")), (&sent, "gzip"));
+        assert!(answer.text().contains("total_tokens"), "{}", answer.text());
+        assert_eq!(answer.header("x-ratelimit-limit-tokens"), "");
+        let metrics = gateway.metrics().await;
+        assert_eq!(metrics.value("rate_limit_tokens_reserved_total", &[]), Some(0.0));
+    }
+}

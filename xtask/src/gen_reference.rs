@@ -15,8 +15,11 @@ Fairlane reads one file, in YAML, TOML or JSON (by its ending: `.yaml`, `.yml`, 
 `--admin-listen`, and after them the variables `FAIRLANE_LISTEN` and `FAIRLANE_ADMIN_LISTEN`, go before the file;
 `off` switches the admin plane off there.
 
-- `fairlane check` tells everything that is wrong with a file, with its place and what would be right.
-- `fairlane config` shows every value in effect, with secrets and identities masked.
+- `fairlane init` writes a file to begin with.
+- `fairlane check` tells everything that is wrong with a file, with its place and what would be right;
+  [what it tells](diagnostics.md), also to programs, has a page of its own.
+- `fairlane config` shows every value in effect and where it comes from, with secrets and identities masked.
+- `fairlane explain <key>` tells what a key means.
 - An editor completes, explains and checks a file while you type: see [in the editor](#in-the-editor).
 - [`examples/quickstart.yaml`](../examples/quickstart.yaml) is a small file to begin with,
   [`examples/tokens.yaml`](../examples/tokens.yaml) one with budgets of tokens;

@@ -10,8 +10,15 @@ pub fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         .into_iter()
         .map(|candidate| (strsim::jaro_winkler(&normal, candidate), candidate))
         .filter(|(likeness, _)| *likeness >= ENOUGH)
-        .max_by(|(a, _), (b, _)| a.total_cmp(b))
+        // Of two that are as like, the one that comes first by name: candidates may come in any order.
+        .max_by(|(a, one), (b, other)| a.total_cmp(b).then_with(|| other.cmp(one)))
         .map(|(_, candidate)| candidate)
+}
+
+/// The same among names that a file gives; among very many the search would take longer than it is worth.
+pub(crate) fn closest_name<'a>(word: &str, names: impl Iterator<Item = &'a str> + Clone) -> Option<&'a str> {
+    const MOST: usize = 1000;
+    if names.clone().nth(MOST).is_some() { None } else { closest(word, names) }
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
 use super::Rules;
-use crate::{tenants::digest, tree::Value, values::KeyDigest};
+use crate::{suggest, tenants::digest, tree::Value, values::KeyDigest};
 
 impl Rules<'_> {
     pub(super) fn keys(&mut self) {
@@ -43,9 +43,10 @@ impl Rules<'_> {
                 && !tiers.iter().any(|entry| entry.key == tier)
             {
                 let known: Vec<_> = tiers.iter().map(|entry| entry.key.as_str()).collect();
-                let help = match &known[..] {
-                    [] => "name it in `identity.tiers` first".to_owned(),
-                    known => format!("`identity.tiers` has {}", known.join(", ")),
+                let help = match (&known[..], suggest::closest_name(tier, known.iter().copied())) {
+                    ([], _) => "name it in `identity.tiers` first".to_owned(),
+                    (_, Some(close)) => format!("did you mean `{close}`?"),
+                    (known, None) => format!("`identity.tiers` has {}", known.join(", ")),
                 };
                 self.conflict(path.key("tier"), "there is no such tier", &help);
             }

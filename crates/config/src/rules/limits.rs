@@ -4,6 +4,7 @@ use super::Rules;
 use crate::{
     diagnostic::{Diagnostic, KeyPath, Kind},
     schema::Document,
+    suggest,
     tree::Node,
     values::AddressRange,
 };
@@ -37,11 +38,11 @@ impl<'a> Rules<'a> {
             .collect();
         for (path, id) in &bypass {
             if !ids.contains(id) && !self.joined.incomplete {
-                self.conflict(
-                    path.clone(),
-                    "no key has this id",
-                    "name the `id` of an entry of `api_keys.keys`",
-                );
+                let help = match suggest::closest_name(id, ids.iter().copied()) {
+                    Some(close) => format!("did you mean `{close}`?"),
+                    None => "name the `id` of an entry of `api_keys.keys`".to_owned(),
+                };
+                self.conflict(path.clone(), "no key has this id", &help);
             }
         }
         self.unique("this key is named twice", bypass);

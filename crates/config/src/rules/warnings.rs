@@ -9,6 +9,7 @@ use super::Written;
 use crate::{
     diagnostic::{Diagnostic, KeyPath, Kind},
     model::{AuthMode, GatewayConfig, Outage, Storage},
+    suggest,
     tenants::{Weights, tenants, tier_weights},
     tree::Node,
 };
@@ -179,14 +180,17 @@ impl Watch<'_> {
         let served = || config.backends.iter().flat_map(|backend| &backend.models);
 
         let per_user = limits.per_user.overrides.keys().filter(|name| !users.contains(name));
-        self.unmatched("per_user", per_user.map(|name| name.as_str()), "no key belongs to this user");
+        let known = users.iter().map(|name| name.as_str());
+        self.misnamed("per_user", per_user.map(|name| name.as_str()), "no key belongs to this user", known);
         let per_team = limits.per_team.overrides.keys().filter(|name| !teams.contains(name));
-        self.unmatched("per_team", per_team.map(|name| name.as_str()), "no key belongs to this team");
+        let known = teams.iter().map(|name| name.as_str());
+        self.misnamed("per_team", per_team.map(|name| name.as_str()), "no key belongs to this team", known);
         let per_key = limits.per_api_key.overrides.keys().filter(|id| !ids.contains(id.as_str()));
-        self.unmatched("per_api_key", per_key.map(String::as_str), "no key has this id");
+        self.misnamed("per_api_key", per_key.map(String::as_str), "no key has this id", ids.iter().copied());
         let per_backend =
             limits.per_backend.overrides.keys().filter(|name| !backends.contains(name.as_str()));
-        self.unmatched("per_backend", per_backend.map(String::as_str), "no backend has this name");
+        let known = backends.iter().copied();
+        self.misnamed("per_backend", per_backend.map(String::as_str), "no backend has this name", known);
         let per_model =
             limits.per_model.overrides.keys().filter(|model| !served().any(|other| model.overlaps(other)));
         self.unmatched("per_model", per_model.map(|model| model.as_str()), "no backend serves such a model");
@@ -198,6 +202,24 @@ impl Watch<'_> {
             twice.map(|key| key.id.as_str()),
             "the key's own `rate_limit` goes before this",
         );
+    }
+
+    /// Overrides that match nothing; what they could have meant is among the `known` names.
+    fn misnamed<'k>(
+        &mut self,
+        dimension: &str,
+        keys: impl Iterator<Item = &'k str>,
+        message: &str,
+        known: impl Iterator<Item = &'k str> + Clone,
+    ) {
+        for key in keys {
+            self.unmatched(dimension, std::iter::once(key), message);
+            if let (Some(close), Some(warning)) =
+                (suggest::closest_name(key, known.clone()), self.found.last_mut())
+            {
+                warning.help = Some(format!("did you mean `{close}`?"));
+            }
+        }
     }
 
     fn unmatched<'k>(&mut self, dimension: &str, keys: impl Iterator<Item = &'k str>, message: &str) {

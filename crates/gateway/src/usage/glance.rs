@@ -13,26 +13,29 @@ static DELTA: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"delta
 static TEXT: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"text\""));
 static USAGE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"usage\""));
 
-/// Whether the data may have a usage object in it. A usage that is `null` is none: some backends write one into every chunk.
-pub(super) fn may_have_usage(data: &[u8]) -> bool {
-    let mut rest = data;
-    while let Some(value) = value_behind(&USAGE, &mut rest) {
-        if value.first() == Some(&b'{') {
-            return true;
+/// Whether events, or the data of one, may have a usage object in them. A usage that is `null` is none: some backends write
+/// one into every chunk.
+pub(super) fn may_have_usage(text: &[u8]) -> bool {
+    let mut rest = text;
+    while let Some(behind) = behind(&USAGE, rest) {
+        match behind {
+            // No value but `null` begins like this; or it is no key.
+            [b':', b'n', ..] | [b':', b' ', b'n', ..] | [b',' | b'}' | b']', ..] => {}
+            _ => return true,
         }
-        rest = value;
+        rest = behind;
     }
     false
 }
 
-/// Bytes of output text in the data of a whole event.
-pub(super) fn output_bytes(shape: &'static Shape, data: &[u8]) -> u64 {
+/// Bytes of output text in events, or in the data of one.
+pub(super) fn output_bytes(shape: &'static Shape, text: &[u8]) -> u64 {
     let finder = match shape.output {
         Output::Deltas => &*DELTA,
         Output::Texts => &*TEXT,
         Output::Document => return 0,
     };
-    let (mut bytes, mut rest) = (0_u64, data);
+    let (mut bytes, mut rest) = (0_u64, text);
     while let Some(value) = value_behind(finder, &mut rest) {
         let (found, read) = plain_output(value).unwrap_or_else(|| output(shape, value));
         bytes = bytes.saturating_add(found);
@@ -44,12 +47,16 @@ pub(super) fn output_bytes(shape: &'static Shape, data: &[u8]) -> u64 {
 /// What stands behind the next such key; `rest` is what stands behind the key itself.
 fn value_behind<'a>(key: &Finder<'_>, rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     loop {
-        let behind = rest.get(key.find(rest)? + key.needle().len()..)?;
-        *rest = behind;
-        if let Some(value) = behind.trim_ascii_start().strip_prefix(b":") {
+        *rest = behind(key, rest)?;
+        if let Some(value) = rest.trim_ascii_start().strip_prefix(b":") {
             return Some(value.trim_ascii_start());
         }
     }
+}
+
+/// What stands behind the first place where this is found.
+fn behind<'a>(text: &Finder<'_>, rest: &'a [u8]) -> Option<&'a [u8]> {
+    rest.get(text.find(rest)? + text.needle().len()..)
 }
 
 /// Bytes of text in any output that `value` begins with, and the length of that in JSON.

@@ -62,6 +62,18 @@ impl Look {
 
     /// Looks at the next bytes.
     pub(super) fn pass(&mut self, chunk: &[u8]) {
+        let glanced = match self {
+            Self::Events(parser, events) => parser.read_whole(chunk, events),
+            _ => false,
+        };
+        if !glanced {
+            self.read(chunk);
+        }
+    }
+
+    /// Does it thoroughly. Apart, so that what most events get stays small.
+    #[inline(never)]
+    fn read(&mut self, chunk: &[u8]) {
         match self {
             Self::Events(parser, events) => {
                 let mut rest = chunk;
@@ -138,12 +150,18 @@ impl Events {
 }
 
 impl EventData for Events {
-    fn whole(&mut self, data: &[u8]) {
+    fn events(&mut self, chunk: &[u8]) -> bool {
         // Thousands of events have no usage; these are not read, only searched.
-        if glance::may_have_usage(data) {
+        let without_usage = !glance::may_have_usage(chunk);
+        if without_usage {
+            self.output_bytes = self.output_bytes.saturating_add(glance::output_bytes(self.shape, chunk));
+        }
+        without_usage
+    }
+
+    fn whole(&mut self, data: &[u8]) {
+        if !self.events(data) {
             self.piece(data);
-        } else {
-            self.output_bytes = self.output_bytes.saturating_add(glance::output_bytes(self.shape, data));
         }
     }
 

@@ -4,6 +4,11 @@
 //! passes by, and reports an [`Outcome`] exactly once, however the answer ends; [`spent`] turns that into what the request
 //! settles to. Nothing is buffered, delayed or changed on the way, except that a usage chunk that only the gateway asked
 //! for can be kept from the caller.
+//!
+//! Where no usage comes, the output is estimated by the bytes of its text: of the deltas of a stream (content, reasoning,
+//! arguments of tools, of every choice), of the choices of a whole answer. Names, ids, types and log probabilities around
+//! it do not count. Bytes are what the estimate of a prompt counts, too, and events would not do: a model may put one
+//! token into each, or a sentence.
 
 mod anthropic;
 mod glance;

@@ -12,6 +12,9 @@ const DATA: &[u8; 4] = b"data";
 
 /// Takes the data of events. Line breaks within data are given as a line feed; there may be one more at the end.
 pub(super) trait EventData {
+    /// Events with all there is between them. `false` if they are to be given one by one instead.
+    fn events(&mut self, chunk: &[u8]) -> bool;
+
     /// All data of one event, which has no line break in it.
     fn whole(&mut self, data: &[u8]);
 
@@ -96,6 +99,19 @@ impl EventParser {
             }
         }
         Step { len: at, ended: false }
+    }
+
+    /// Reads a chunk of nothing but whole events at once, without a look at its lines. `false` if it is none, or if they have
+    /// to be looked at, and nothing was read.
+    pub(super) fn read_whole(&mut self, chunk: &[u8], data: &mut impl EventData) -> bool {
+        let in_mark = matches!(self.mark, 1 | 2);
+        let is_fresh = self.place == Place::LineStart && !self.has_data && !self.after_return && !in_mark;
+        // Two line feeds end a line and then an event, whatever there is before them.
+        let read = is_fresh && chunk.ends_with(b"\n\n") && data.events(chunk);
+        if read {
+            self.mark = 3;
+        }
+        read
     }
 
     /// Whether a line feed at the beginning of `chunk` still belongs to the event that has ended. Asked at the beginning of
@@ -206,6 +222,10 @@ mod tests {
     }
 
     impl EventData for Log {
+        fn events(&mut self, _: &[u8]) -> bool {
+            true
+        }
+
         fn whole(&mut self, data: &[u8]) {
             self.wholes += 1;
             self.open.extend_from_slice(data);
@@ -303,6 +323,26 @@ mod tests {
         assert_eq!(read([b"event: x\ndata: a\n\ndata: b\r\n\r\n".as_slice()]).wholes, 2);
         assert_eq!(read([b"data: a\nid: 1\n\n".as_slice()]).wholes, 0, "another line might go on");
         assert_eq!(read([b"data: a\n".as_slice(), b"\n"]).wholes, 0);
+    }
+
+    #[test]
+    fn whole_events_are_read_at_once() {
+        let check = |before: &str, chunk: &str, whole: bool| {
+            let (mut parser, mut log) = (EventParser::default(), Log::default());
+            let mut rest = before.as_bytes();
+            while !rest.is_empty() {
+                rest = &rest[parser.read(rest, &mut log).len..];
+            }
+            assert_eq!(parser.read_whole(chunk.as_bytes(), &mut log), whole, "{chunk:?} after {before:?}");
+        };
+        check("", "data: a\n\n: b\n\ndata: c\n\n", true);
+        check("", "\u{FEFF}data: a\n\n", true);
+        check("data: a\n\n", "data: b\r\n\n", true);
+        check("event: a\n", "data: b\n\n", true);
+        check("", "data: a\n", false);
+        check("data: a\n", "data: b\n\n", false);
+        check("event: a", "\n\n", false);
+        check("data: a\n\r", "\n\n", false);
     }
 
     proptest! {

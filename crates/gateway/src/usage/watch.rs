@@ -83,14 +83,17 @@ impl<B: Body<Data = Bytes>, S: Settle> Body for Watched<B, S> {
     ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
         let mut this = self.project();
         let Some(withhold) = this.withhold else {
-            let polled = ready!(this.body.as_mut().poll_frame(cx));
-            if let Some(Ok(frame)) = &polled
-                && let Some(data) = frame.data_ref()
-            {
-                this.report.look.pass(data);
+            let polled = this.body.as_mut().poll_frame(cx);
+            // Looked at where it is: frames are large to move.
+            if let Poll::Ready(polled) = &polled {
+                if let Some(Ok(frame)) = polled
+                    && let Some(data) = frame.data_ref()
+                {
+                    this.report.look.pass(data);
+                }
+                this.report.note(polled, this.body.is_end_stream());
             }
-            this.report.note(&polled, this.body.is_end_stream());
-            return Poll::Ready(polled);
+            return polled;
         };
         loop {
             if let Some(bytes) = withhold.pop() {
@@ -103,6 +106,11 @@ impl<B: Body<Data = Bytes>, S: Settle> Body for Watched<B, S> {
             let is_end = this.body.is_end_stream();
             if let Look::Events(parser, events) = &mut this.report.look {
                 match polled.map(|frame| frame.map(Frame::into_data)) {
+                    Some(Ok(Ok(chunk))) if withhold.passes(parser, events, &chunk) => {
+                        let polled = Some(Ok(Frame::data(chunk)));
+                        this.report.note(&polled, is_end);
+                        return Poll::Ready(polled);
+                    }
                     Some(Ok(Ok(chunk))) => {
                         withhold.push(parser, events, &chunk);
                         if is_end {
@@ -170,6 +178,7 @@ impl<S: Settle> Report<S> {
         }
     }
 
+    #[cold]
     fn deliver(&mut self, ended: Ended) {
         let Some(settle) = self.settle.take() else { return };
         let (usage, output_bytes) = self.look.result();

@@ -33,6 +33,11 @@ pub(super) struct Withhold {
 // === impl Withhold ===
 
 impl Withhold {
+    /// Whether the next chunk of the stream can pass as it is. Otherwise it is to be pushed.
+    pub(super) fn passes(&self, parser: &mut EventParser, events: &mut Events, chunk: &Bytes) -> bool {
+        self.is_empty() && self.is_between_events() && parser.read_whole(chunk, events)
+    }
+
     /// Takes the next chunk of the stream.
     pub(super) fn push(&mut self, parser: &mut EventParser, events: &mut Events, chunk: &Bytes) {
         // Where what can be passed on begins, and how far the chunk was read.

@@ -175,8 +175,7 @@ async fn a_light_tenant_beside_a_flood_gets_all_it_asks_for_and_soon() {
     assert_eq!(refused, 0, "of {}", answers.len());
     let waits = answers.iter().map(|answer| answer.number("x-fair-queue-wait-ms").unwrap_or(0));
     let mean = waits.sum::<u64>() / answers.len() as u64;
-    // Behind the flood's whole lane it would be more than three seconds; on a busy machine its own turn is late, too.
-    assert!(mean <= 800, "a mean wait of {mean} ms");
+    assert!(mean <= 350, "a mean wait of {mean} ms");
     let seen = &load.backend.seen()[first..];
     let own = seen.iter().filter(|seen| seen.header("x-tenant") == "b").count();
     check(&[own as f64 * 100.0 / seen.len() as f64], &[30.0]);

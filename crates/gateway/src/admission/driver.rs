@@ -3,7 +3,14 @@
 //! The scheduler is a pure state machine; this is the part that has a clock. Every mutation goes through
 //! [`Driver::mutate`]: change, drain all actions, arm the timer, unlock, and only then wake whom the actions concern.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 use fairlane_fair_queue::{
     Action, Class, Demand, FairQueue, GateLevel, Limits, Place, Reason, Refusal, Request, Ticket, Timestamp,
@@ -63,6 +70,8 @@ pub(super) struct Driver {
 struct Shared {
     inner: Mutex<Inner>,
     hint: ContentionHint,
+    /// How many are held, readable without the lock.
+    held: AtomicUsize,
     rearmed: Notify,
     clock: TokioClock,
     telemetry: Arc<Telemetry>,
@@ -129,6 +138,7 @@ impl Driver {
         let shared = Arc::new(Shared {
             inner: Mutex::new(inner),
             hint: ContentionHint::new(),
+            held: AtomicUsize::new(0),
             rearmed: Notify::new(),
             clock,
             telemetry,
@@ -254,7 +264,9 @@ pub(super) struct Handle(Arc<Shared>);
 impl Handle {
     /// What buckets hold after a settlement, for those who wait for one of them.
     pub(super) fn moved(&self, charges: &Charges, balances: &Balances) {
-        if !self.0.may_be_contended(charges) {
+        // Not only for those who wait at one of them: who waits elsewhere may need them next, and only knows what they held
+        // when it last asked.
+        if self.0.held.load(Ordering::Acquire) == 0 {
             return;
         }
         let levels = levels(charges, balances);
@@ -345,6 +357,7 @@ impl Shared {
         }
         let held = Class::ALL.map(|class| inner.queue.held_in(class));
         let tenants = inner.queue.tenants();
+        self.held.store(held.iter().sum(), Ordering::Release);
         drop(inner);
         #[expect(clippy::cast_precision_loss, reason = "bounded far below 2^52")]
         {

@@ -219,6 +219,26 @@ async fn first_queued_then_deferred_is_one_wait_in_one_place_at_a_time() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn tokens_that_are_given_back_meanwhile_are_known_to_who_is_queued() {
+    for kept in [Kept::Here, Kept::FarAway] {
+        let house = House::new(kept, queuing_and_deferring(ClassLimits::default(), ClassLimits::default()));
+        let generous = house.admit(house.ask(99, reservation(0, 900))).await.unwrap();
+        for _ in 1..BURST {
+            house.admit(house.ask(99, reservation(1, 0))).await.unwrap().keep_charges();
+        }
+        let start = Instant::now();
+        let waiting = tokio::spawn(house.admit(house.ask(1, reservation(300, 0))));
+        house.until_held(1).await;
+        assert_eq!(house.metric("rate_limit_fair_queue_depth"), 1.0, "the count binds first");
+        generous.keep_charges();
+        generous.settle(answered(200, Some(20), 0));
+        house.limiter.settled().await;
+        waiting.await.unwrap().unwrap();
+        assert_about(start.elapsed(), 10);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn one_deadline_covers_both() {
     // The queue would hold for 300 ms, deferral for 150 from the arrival.
     let house = House::new(Kept::Here, queuing_and_deferring(no_longer_than(300), no_longer_than(150)));

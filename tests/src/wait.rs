@@ -2,19 +2,10 @@
 
 use std::time::Duration;
 
-/// How long a test waits for what must come. Far longer than anything takes, because machines are busy.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub use fairlane_redis_servers::wait::{PATIENCE, pass, within};
 
 /// Between two looks at what cannot signal.
 const PAUSE: Duration = Duration::from_millis(3);
-
-/// Awaits `future`; panics with `what` when it takes longer than [`PATIENCE`].
-pub async fn within<F: IntoFuture>(what: &str, future: F) -> F::Output {
-    match tokio::time::timeout(PATIENCE, future).await {
-        Ok(output) => output,
-        Err(_) => panic!("waited {PATIENCE:?} in vain for {what}"),
-    }
-}
 
 /// Looks until there is something to see. Only for what has no event, such as a page of the admin plane.
 pub async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
@@ -27,11 +18,4 @@ pub async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T
         }
     })
     .await
-}
-
-/// Lets time itself pass, where time is what is tested: a bucket that refills, a moment well before it does.
-///
-/// Never to wait for something to happen.
-pub async fn pass(time: Duration) {
-    tokio::time::sleep(time).await;
 }

@@ -96,5 +96,5 @@ async fn an_idle_connection_is_closed_though_nobody_asks_for_it() {
     };
     let (forwarded, connection) = tokio::join!(proxy.forward(post("{}")), serve);
     assert_eq!(text(forwarded.unwrap()).await, "x");
-    connection.closed().await;
+    soon(connection.closed()).await;
 }

@@ -13,7 +13,7 @@ use fairlane_gateway::{
     admission::{Admission, AdmissionLayer, Ask, Limiter, Permit, QueueSettings, Tenant},
     clock::TokioClock,
     dimension::Dimension,
-    limits::Charges,
+    limits::{Charges, Period, PeriodQuota},
     telemetry::Telemetry,
 };
 use fairlane_identity::Hasher;
@@ -71,7 +71,7 @@ fn admission() -> Result<AdmissionLayer<impl Fn(&mut Request) -> Ask + Clone>, A
     let admission = Arc::new(Admission::new(limiter, Some(queue), clock, telemetry));
 
     let hasher = Hasher::new(b"any secret of yours")?;
-    let quota = [Quota::per_second(2)?];
+    let quota = [PeriodQuota::new(Period::Second, Quota::per_second(2)?)];
     let classify = move |request: &mut Request| {
         let caller = request.headers().get("x-caller").and_then(|name| name.to_str().ok());
         let user = hasher.user(caller.unwrap_or("nobody"));

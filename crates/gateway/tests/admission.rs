@@ -24,7 +24,7 @@ use fairlane_gateway::{
     body::{Body, full},
     clock::TokioClock,
     dimension::Dimension,
-    limits::Charges,
+    limits::{Charges, Period, PeriodQuota},
     telemetry::Telemetry,
 };
 use fairlane_identity::Hasher;
@@ -61,7 +61,11 @@ fn house(queue: Option<QueueSettings>) -> House {
     let admission = Arc::new(Admission::new(Arc::clone(&limiter), queue, clock, telemetry));
     let quota = Quota::per_second(10).unwrap().with_capacity(BURST).unwrap();
     let model = Hasher::new(b"test").unwrap().model("model");
-    House { admission, limiter, charges: Charges::of_identity(Dimension::Model, model, &[quota]) }
+    House {
+        admission,
+        limiter,
+        charges: Charges::of_identity(Dimension::Model, model, &[PeriodQuota::new(Period::Second, quota)]),
+    }
 }
 
 impl House {

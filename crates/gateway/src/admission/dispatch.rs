@@ -79,7 +79,12 @@ mod tests {
     use fairlane_limiter::{MemoryLimits, MemoryStore, Quota};
 
     use super::*;
-    use crate::{clock::TokioClock, dimension::Dimension, telemetry::Telemetry};
+    use crate::{
+        clock::TokioClock,
+        dimension::Dimension,
+        limits::{Period, PeriodQuota},
+        telemetry::Telemetry,
+    };
 
     #[tokio::test(start_paused = true)]
     async fn a_grant_takes_a_request_and_its_tokens_and_can_be_undone() {
@@ -89,7 +94,11 @@ mod tests {
         let hasher = Hasher::new(b"test").unwrap();
         let charge = |name, capacity| {
             let quota = Quota::new(capacity, 1, Duration::from_secs(60)).unwrap();
-            Charges::of_identity(Dimension::Backend, hasher.backend(name), &[quota])
+            Charges::of_identity(
+                Dimension::Backend,
+                hasher.backend(name),
+                &[PeriodQuota::new(Period::Minute, quota)],
+            )
         };
         let quota = BackendCharges::new(limiter, charge("requests", 2), charge("tokens", 100));
         let remaining = |decision: Option<Decision>| {

@@ -7,31 +7,34 @@ use fairlane_config::{
     model::{DimensionLimit, IdentityLimit, Limit, Rate},
 };
 use fairlane_identity::{Digest, Directory, Hasher, Identity, ModelPattern, ModelRules};
-use fairlane_limiter::{Charge, Quota, QuotaError};
+use fairlane_limiter::{Charge, Quota};
 
 use super::{AssembleError, identities, model_range, prefix};
 use crate::{
     admission::Limiter,
     dimension::Dimension,
     limits::{
-        Buckets, CallerPlan, Charges, EdgeLimits, IdentityLimits, IdentityQuotas, ModelLimits, RuleBuckets,
+        Buckets, CallerPlan, Charges, EdgeLimits, IdentityLimits, IdentityQuotas, ModelLimits, Period,
+        PeriodQuota, RuleBuckets,
     },
 };
 
 /// One quota per period of requests that the limit gives.
-pub(super) fn quotas(limit: &Limit) -> Result<Vec<Quota>, QuotaError> {
+pub(super) fn quotas(limit: &Limit) -> Result<Vec<PeriodQuota>, AssembleError> {
     limit.request_rates().map(quota).collect()
 }
 
-fn identity_quotas(limit: &IdentityLimit) -> Result<IdentityQuotas, QuotaError> {
+fn identity_quotas(limit: &IdentityLimit) -> Result<IdentityQuotas, AssembleError> {
     Ok(IdentityQuotas {
         requests: quotas(limit)?,
         tokens: limit.token_rates().map(quota).collect::<Result<_, _>>()?,
     })
 }
 
-fn quota(rate: Rate) -> Result<Quota, QuotaError> {
-    Quota::new(rate.capacity.get(), rate.amount.get(), rate.period)
+fn quota(rate: Rate) -> Result<PeriodQuota, AssembleError> {
+    let period = Period::lasting(rate.period);
+    let period = period.ok_or(AssembleError::Value("a limit is given for a period that has no name"))?;
+    Ok(PeriodQuota::new(period, Quota::new(rate.capacity.get(), rate.amount.get(), rate.period)?))
 }
 
 /// Buckets that get a place of their own, at the most: those of keys, users, teams and models, each with four periods of
@@ -51,10 +54,13 @@ struct PerIdentity {
 }
 
 impl PerIdentity {
-    fn new<K: Ord>(limit: &DimensionLimit<K>, digest: impl Fn(&K) -> Digest) -> Result<Self, QuotaError> {
+    fn new<K: Ord>(limit: &DimensionLimit<K>, digest: impl Fn(&K) -> Digest) -> Result<Self, AssembleError> {
         let overrides =
             limit.overrides.iter().map(|(name, limit)| Ok((digest(name), identity_quotas(limit)?)));
-        Ok(Self { common: identity_quotas(limit)?, overrides: overrides.collect::<Result<_, QuotaError>>()? })
+        Ok(Self {
+            common: identity_quotas(limit)?,
+            overrides: overrides.collect::<Result<_, AssembleError>>()?,
+        })
     }
 
     fn of(&self, identity: Digest) -> &IdentityQuotas {
@@ -87,7 +93,7 @@ pub(super) fn edge(
         .overrides
         .iter()
         .map(|(range, limit)| Ok((model_range(range), quotas(limit)?)))
-        .collect::<Result<Vec<_>, QuotaError>>()?;
+        .collect::<Result<Vec<_>, AssembleError>>()?;
     client_overrides.sort_by_key(|(range, _)| Reverse(range.prefix_len()));
     Ok(EdgeLimits { global, client: quotas(&limits.per_client)?, client_overrides, ..nothing })
 }
@@ -108,7 +114,7 @@ pub(super) fn identity(
         .iter()
         .filter_map(|key| Some((hasher.api_key_id(&key.id), key.rate_limit.as_ref()?)))
         .map(|(id, limit)| Ok((id, identity_quotas(limit)?)))
-        .collect::<Result<_, QuotaError>>()?;
+        .collect::<Result<_, AssembleError>>()?;
     let tenants = identities::Tenants::new(config, hasher);
 
     let plan = |identity: &Identity| {
@@ -151,7 +157,7 @@ fn models(config: &GatewayConfig, hasher: &Hasher, limiter: &Limiter) -> Result<
         .overrides
         .iter()
         .map(|(pattern, limit)| Ok((pattern.as_str().to_owned(), identity_quotas(limit)?)))
-        .collect::<Result<_, QuotaError>>()?;
+        .collect::<Result<_, AssembleError>>()?;
     let common = identity_quotas(per_model)?;
     let mut unnamed = Buckets::of_identity(Dimension::Model, hasher.model(""), &common);
     pin(unnamed.iter_mut(), limiter);

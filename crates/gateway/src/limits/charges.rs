@@ -7,6 +7,7 @@ use fairlane_identity::Digest;
 use fairlane_limiter::{Balances, BucketKey, Charge, Quota};
 use smallvec::SmallVec;
 
+use super::PeriodQuota;
 use crate::{
     answer::{QuotaStatus, Quotas, is_smaller_share},
     dimension::{Dimension, class_of},
@@ -15,7 +16,7 @@ use crate::{
 /// A request meets a handful of buckets; more spill to the heap.
 pub(crate) const USUAL_CHARGES: usize = 6;
 
-/// What the name of a bucket of tokens differs by from that of a bucket of requests. There are fewer periods than this.
+/// What the name of a bucket of tokens differs by from that of a bucket of requests. Periods have smaller numbers.
 const TOKENS: u128 = 1 << 3;
 
 /// Charges of one decision, in the order in which they are told to the limiter: those that count requests, then those
@@ -26,7 +27,7 @@ pub struct Charges(SmallVec<[Charge; USUAL_CHARGES]>);
 impl Charges {
     /// One request charged to each of an identity's buckets in a dimension: one bucket per quota.
     #[must_use]
-    pub fn of_identity(dimension: Dimension, identity: Digest, quotas: &[Quota]) -> Self {
+    pub fn of_identity(dimension: Dimension, identity: Digest, quotas: &[PeriodQuota]) -> Self {
         let mut charges = Self::default();
         charges.push_identity(dimension, identity, quotas);
         charges
@@ -34,33 +35,33 @@ impl Charges {
 
     /// One request charged to each of the buckets that everybody shares.
     #[must_use]
-    pub fn of_everybody(quotas: &[Quota]) -> Self {
+    pub fn of_everybody(quotas: &[PeriodQuota]) -> Self {
         let mut charges = Self::default();
         charges.push_buckets(Class::Requests, Dimension::Global, 0, quotas);
         charges
     }
 
     /// Adds one request for each of an identity's buckets in a dimension.
-    pub fn push_identity(&mut self, dimension: Dimension, identity: Digest, quotas: &[Quota]) {
+    pub fn push_identity(&mut self, dimension: Dimension, identity: Digest, quotas: &[PeriodQuota]) {
         self.push_buckets(Class::Requests, dimension, u128::from_be_bytes(identity.to_bytes()), quotas);
     }
 
     /// Adds each of an identity's buckets of tokens in a dimension. What they are charged is known only with a request:
     /// see [`reserve`](Self::reserve).
-    pub fn push_tokens(&mut self, dimension: Dimension, identity: Digest, quotas: &[Quota]) {
+    pub fn push_tokens(&mut self, dimension: Dimension, identity: Digest, quotas: &[PeriodQuota]) {
         self.push_buckets(Class::Tokens, dimension, u128::from_be_bytes(identity.to_bytes()), quotas);
     }
 
     /// Digests are keyed and separated by dimension, so that flipping low bits can only meet another bucket by a collision
     /// of 128 bits. Flipped are those of the period's number and of what is counted: the latter tells apart where only the
     /// digest is looked at, as gates do.
-    fn push_buckets(&mut self, class: Class, dimension: Dimension, identity: u128, quotas: &[Quota]) {
+    fn push_buckets(&mut self, class: Class, dimension: Dimension, identity: u128, quotas: &[PeriodQuota]) {
         let (kind, cost) = match class {
             Class::Requests => (0, 1),
             Class::Tokens => (TOKENS, 0),
         };
-        for (period, quota) in (0..).zip(quotas) {
-            let key = BucketKey::new(dimension.in_limiter(class), identity ^ kind ^ period);
+        for PeriodQuota { period, quota } in quotas {
+            let key = BucketKey::new(dimension.in_limiter(class), identity ^ kind ^ period.number());
             self.0.push(Charge::new(key, *quota, cost));
         }
     }

@@ -3,10 +3,9 @@
 use std::net::IpAddr;
 
 use fairlane_identity::{AddressSet, ClientPrefix, Hasher};
-use fairlane_limiter::Quota;
 use ipnet::IpNet;
 
-use super::Charges;
+use super::{Charges, PeriodQuota};
 use crate::dimension::Dimension;
 
 /// The `global` and `per_client` limits.
@@ -15,9 +14,9 @@ pub struct EdgeLimits {
     /// The charges of `global`, the same for every request.
     pub global: Charges,
     /// The quotas of `per_client`.
-    pub client: Vec<Quota>,
+    pub client: Vec<PeriodQuota>,
     /// Other quotas for clients in these ranges, the narrowest range first.
-    pub client_overrides: Vec<(IpNet, Vec<Quota>)>,
+    pub client_overrides: Vec<(IpNet, Vec<PeriodQuota>)>,
     /// How much of an address is one client.
     pub prefix: ClientPrefix,
     /// Addresses that pass without any limit.

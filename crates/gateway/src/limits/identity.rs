@@ -4,9 +4,9 @@ use std::{collections::HashMap, sync::Arc};
 
 use fairlane_fair_queue::GateKey;
 use fairlane_identity::{Digest, Identity, ModelRules};
-use fairlane_limiter::{Charge, Quota};
+use fairlane_limiter::Charge;
 
-use super::Charges;
+use super::{Charges, PeriodQuota};
 use crate::{
     admission::{Tenant, gate_of},
     dimension::Dimension,
@@ -16,9 +16,9 @@ use crate::{
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IdentityQuotas {
     /// Of requests.
-    pub requests: Vec<Quota>,
+    pub requests: Vec<PeriodQuota>,
     /// Of tokens.
-    pub tokens: Vec<Quota>,
+    pub tokens: Vec<PeriodQuota>,
 }
 
 /// The buckets of one identity, or of all that a request belongs to.

@@ -3,10 +3,12 @@
 mod charges;
 mod edge;
 mod identity;
+mod period;
 
 pub(crate) use self::charges::USUAL_CHARGES;
 pub use self::{
     charges::Charges,
     edge::EdgeLimits,
     identity::{Buckets, CallerPlan, IdentityLimits, IdentityQuotas, ModelLimits, RuleBuckets},
+    period::{Period, PeriodQuota},
 };

@@ -8,7 +8,7 @@ use fairlane_gateway::{
     answer::{Fault, HoldRefusal, RateLimited},
     clock::TokioClock,
     dimension::Dimension,
-    limits::{Buckets, Charges, IdentityQuotas},
+    limits::{Buckets, Charges, IdentityQuotas, Period, PeriodQuota},
     request::Reservation,
     telemetry::Telemetry,
 };
@@ -69,8 +69,9 @@ fn settings() -> QueueSettings {
     }
 }
 
-fn per_second(amount: u64, capacity: u64) -> Quota {
-    Quota::per_second(amount).unwrap().with_capacity(capacity).unwrap()
+fn per_second(amount: u64, capacity: u64) -> PeriodQuota {
+    let quota = Quota::per_second(amount).unwrap().with_capacity(capacity).unwrap();
+    PeriodQuota::new(Period::Second, quota)
 }
 
 /// What a request reserves whose prompt and whose cap are these.

@@ -8,7 +8,7 @@ use fairlane_gateway::admission::{BackendCharges, Limiter, Outage};
 use fairlane_gateway::clock::TokioClock;
 use fairlane_gateway::dimension::Dimension;
 use fairlane_gateway::echo::EchoSettings;
-use fairlane_gateway::limits::Charges;
+use fairlane_gateway::limits::{Charges, Period, PeriodQuota};
 use fairlane_gateway::proxy::{Backend, ForwardError, Outbound, Reached, Target};
 use fairlane_gateway::telemetry::Telemetry;
 use fairlane_identity::Hasher;
@@ -30,7 +30,11 @@ fn limiter() -> Arc<Limiter> {
 /// One more request every so many seconds.
 fn charge(name: &str, capacity: u64, seconds: u64) -> Charges {
     let quota = Quota::new(capacity, 1, Duration::from_secs(seconds)).unwrap();
-    Charges::of_identity(Dimension::Backend, Hasher::new(b"test").unwrap().backend(name), &[quota])
+    Charges::of_identity(
+        Dimension::Backend,
+        Hasher::new(b"test").unwrap().backend(name),
+        &[PeriodQuota::new(Period::Second, quota)],
+    )
 }
 
 fn limited(backend: Backend, limiter: &Arc<Limiter>, requests: &Charges) -> Backend {

@@ -13,7 +13,7 @@ use fairlane_gateway::{
     admission::{AdmissionLayer, Ask, Classify, Edge, Outage, Passed, Passing, QueueSettings, Refused},
     answer::Fault,
     body::full,
-    limits::{Charges, EdgeLimits},
+    limits::{Charges, EdgeLimits, Period, PeriodQuota},
 };
 use fairlane_identity::{ClientPrefix, Hasher};
 use http::{Request, Response};
@@ -193,7 +193,7 @@ async fn nobody_without_a_tenant_passes_those_who_wait() {
 
 fn edge(house: &House) -> Edge {
     let limits = EdgeLimits {
-        global: Charges::of_everybody(&[ten_per_second()]),
+        global: Charges::of_everybody(&[PeriodQuota::new(Period::Second, ten_per_second())]),
         client: vec![],
         client_overrides: vec![],
         prefix: ClientPrefix::default(),

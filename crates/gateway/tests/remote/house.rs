@@ -8,7 +8,7 @@ use fairlane_gateway::{
     answer::{Fault, HoldRefusal},
     clock::TokioClock,
     dimension::Dimension,
-    limits::Charges,
+    limits::{Charges, Period, PeriodQuota},
     telemetry::Telemetry,
 };
 use fairlane_identity::Hasher;
@@ -65,7 +65,8 @@ impl House {
             (limiter, Arc::new(admission))
         });
         let model = Hasher::new(b"test").unwrap().model("model");
-        let charges = Charges::of_identity(Dimension::Model, model, &[quota]);
+        let charges =
+            Charges::of_identity(Dimension::Model, model, &[PeriodQuota::new(Period::Second, quota)]);
         Self { store, limiter, admission, charges, metrics: recorder.handle() }
     }
 

@@ -33,18 +33,23 @@ pub(crate) struct Joined {
 const FILE: &str = "api_keys.file";
 
 impl KeysFile {
-    /// Reads the file that a configuration names, if it names one.
-    pub(crate) fn read(root: &Node, folder: &Path) -> Option<Result<Self, Diagnostic>> {
-        let at = KeyPath::of(FILE);
-        let node = root.find(&at)?;
-        let path = folder.join(node.text().filter(|name| !name.is_empty())?);
-        Some(match read::read(&path, "a file of keys") {
-            Ok((bytes, format)) => Ok(Self { path, bytes, format }),
+    /// Where the file is that a configuration names, if it names one.
+    pub(crate) fn path(root: &Node, folder: &Path) -> Option<PathBuf> {
+        let name = root.find(&KeyPath::of(FILE))?.text().filter(|name| !name.is_empty())?;
+        Some(folder.join(name))
+    }
+
+    /// Reads the file that a configuration names.
+    pub(crate) fn read(path: &Path, root: &Node) -> Result<Self, Diagnostic> {
+        match read::read(path, "a file of keys") {
+            Ok((bytes, format)) => Ok(Self { path: path.to_owned(), bytes, format }),
             Err(problem) => {
+                let at = KeyPath::of(FILE);
+                let place = root.find(&at).and_then(|node| node.at);
                 let message = format!("{}: {}", path.display(), problem.message);
-                Err(Diagnostic::error(Kind::Unreadable, at, message).at(node.at))
+                Err(Diagnostic::error(Kind::Unreadable, at, message).at(place))
             }
-        })
+        }
     }
 
     pub(crate) fn text(&self) -> Option<Text<'_>> {

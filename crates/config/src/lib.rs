@@ -39,6 +39,7 @@ mod check;
 mod defaults;
 mod diagnostic;
 mod discover;
+mod fixed;
 mod interpolate;
 mod keys_file;
 mod load;
@@ -56,6 +57,7 @@ mod yaml;
 
 pub use diagnostic::{Diagnostic, KeyPath, Kind, Position, Related, Report, Severity, Span, Step};
 pub use discover::{NotFound, discover};
+pub use fixed::{Fixed, restart_only};
 pub use interpolate::{Environment, ProcessEnvironment};
 pub use load::{Loader, Overrides};
 pub use model::GatewayConfig;

@@ -5,6 +5,7 @@ use std::{collections::HashSet, fmt, hash::Hash, path::Path};
 use crate::{
     check, defaults,
     diagnostic::{Diagnostic, KeyPath, Kind, Report, Severity, Source, Text},
+    fixed::{self, Fixed},
     interpolate::{Environment, Interpolated, interpolate},
     keys_file::{Joined, KeysFile},
     model::GatewayConfig,
@@ -48,11 +49,15 @@ impl GatewayConfig {
 pub struct Loader<'a> {
     environment: &'a dyn Environment,
     overrides: Overrides,
+    fixed: Option<Fixed>,
 }
 
 impl fmt::Debug for Loader<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Loader").field("overrides", &self.overrides).finish_non_exhaustive()
+        f.debug_struct("Loader")
+            .field("overrides", &self.overrides)
+            .field("fixed", &self.fixed)
+            .finish_non_exhaustive()
     }
 }
 
@@ -60,13 +65,22 @@ impl<'a> Loader<'a> {
     /// A loader for an environment, without flags.
     #[must_use]
     pub fn new(environment: &'a dyn Environment) -> Self {
-        Self { environment, overrides: Overrides::default() }
+        Self { environment, overrides: Overrides::default(), fixed: None }
     }
 
     /// Sets the flags.
     #[must_use]
     pub fn overrides(self, overrides: Overrides) -> Self {
         Self { overrides, ..self }
+    }
+
+    /// Loads for a gateway that runs with these values: where a file has others, those of the gateway stay, and a
+    /// warning of [`Kind::NeedsRestart`] tells so.
+    ///
+    /// A file has to be good twice: as it stands, for the next restart, and with the values that stay.
+    #[must_use]
+    pub fn keeping(self, fixed: Fixed) -> Self {
+        Self { fixed: Some(fixed), ..self }
     }
 
     /// Loads a file, whose ending tells its form: `.yaml`, `.yml`, `.toml` or `.json`.
@@ -99,7 +113,12 @@ impl<'a> Loader<'a> {
         self.inspect_bytes(bytes, format, path).map(Inspected::into_config)
     }
 
-    fn inspect_bytes(&self, bytes: &[u8], format: Format, path: &Path) -> Result<Inspected, Report> {
+    /// Loads a configuration as [`load_bytes`](Self::load_bytes) does, and keeps where each value comes from.
+    ///
+    /// # Errors
+    ///
+    /// All problems of the configuration at once.
+    pub fn inspect_bytes(&self, bytes: &[u8], format: Format, path: &Path) -> Result<Inspected, Report> {
         let text = read::decode(bytes).map_err(|problem| Report::new(path, vec![problem]))?;
         let text = Text { text, format };
         let parsed = tree::parse(text.text, format);
@@ -113,7 +132,8 @@ impl<'a> Loader<'a> {
         let mut interpolated = Interpolated::new(self.environment);
         interpolate(&mut root, &KeyPath::root(), &mut interpolated);
         let mut joined = Joined::before(&root);
-        let keys_file = match KeysFile::read(&root, folder) {
+        let keys_path = KeysFile::path(&root, folder);
+        let keys_file = match keys_path.as_deref().map(|path| KeysFile::read(path, &root)) {
             Some(Ok(file)) => {
                 problems.extend(joined.join(&mut root, &file, &mut interpolated));
                 Some(file)
@@ -130,13 +150,9 @@ impl<'a> Loader<'a> {
         add_new(&mut problems, unresolved.into_iter().map(|problem| joined.relocate(problem)), place_and_key);
         let report = |problems| {
             let report = Report::new(path, problems).quoting(Source::Configuration, text);
-            match &keys_file {
-                Some(file) => {
-                    let report = report.with_keys_file(file.path.clone());
-                    file.text().into_iter().fold(report, |report, text| report.quoting(Source::Keys, text))
-                }
-                None => report,
-            }
+            let report = keys_path.clone().into_iter().fold(report, Report::with_keys_file);
+            let keys = keys_file.as_ref().and_then(KeysFile::text);
+            keys.into_iter().fold(report, |report, text| report.quoting(Source::Keys, text))
         };
 
         let mut notes = Notes { unnamed, named, ..Notes::default() };
@@ -157,20 +173,25 @@ impl<'a> Loader<'a> {
             return Err(report(problems));
         }
 
-        let mut config: GatewayConfig = serde_json::from_value(root.to_json()).map_err(|error| {
-            let message =
-                format!("the schema lets pass what the model refuses, which is a bug of Fairlane: {error}");
-            Report::new(path, vec![Diagnostic::error(Kind::BadValue, KeyPath::root(), message)])
-        })?;
-        for backend in &mut config.backends {
-            backend.ca_file = backend.ca_file.take().map(|file| folder.join(file));
-        }
-        let redis = &mut config.rate_limiting.redis;
-        redis.ca_file = redis.ca_file.take().map(|file| folder.join(file));
-        config.api_keys.file = config.api_keys.file.take().map(|file| folder.join(file));
+        let mut config = model(&root).map_err(|problem| report(vec![problem]))?;
         let warnings = rules::warnings(&config, &root, &written);
         problems.extend(warnings.into_iter().map(|problem| joined.relocate(problem)));
-        Ok(Inspected::new(Validated::new(config, report(problems)), root, notes))
+        if let Some(fixed) = &self.fixed {
+            let kept = fixed.keep(&mut root, &config);
+            if !kept.is_empty() {
+                notes.kept = kept.iter().map(|warning| warning.path.clone()).collect();
+                problems.extend(kept);
+                let broken = fixed::check(&root, folder, &joined);
+                problems.extend(broken.into_iter().map(|problem| joined.relocate(problem)));
+                if problems.iter().any(|problem| problem.severity == Severity::Error) {
+                    return Err(report(problems));
+                }
+                config = model(&root).map_err(|problem| report(vec![problem]))?;
+            }
+        }
+        let fixed = Fixed::of(&config);
+        start_at(folder, &mut config);
+        Ok(Inspected::new(Validated::new(config, report(problems)), root, notes, fixed))
     }
 
     /// Puts the flags into the tree; returns the paths that they took.
@@ -197,6 +218,24 @@ impl<'a> Loader<'a> {
             taken.push((path, flag, variable));
         }
         taken
+    }
+}
+
+/// The model of a tree that has passed every check.
+fn model(root: &Node) -> Result<GatewayConfig, Diagnostic> {
+    serde_json::from_value(root.to_json()).map_err(|error| {
+        let message =
+            format!("the schema lets pass what the model refuses, which is a bug of Fairlane: {error}");
+        Diagnostic::error(Kind::BadValue, KeyPath::root(), message)
+    })
+}
+
+/// Makes the relative paths of a configuration begin at a folder.
+fn start_at(folder: &Path, config: &mut GatewayConfig) {
+    let of_backends = config.backends.iter_mut().map(|backend| &mut backend.ca_file);
+    let others = [&mut config.rate_limiting.redis.ca_file, &mut config.api_keys.file];
+    for file in of_backends.chain(others).flatten() {
+        *file = folder.join(&*file);
     }
 }
 

@@ -6,6 +6,7 @@ use serde_json::{Value as Json, json};
 
 use crate::{
     diagnostic::{KeyPath, Position, Source, Step},
+    fixed::Fixed,
     tree::Node,
     validated::Validated,
 };
@@ -35,10 +36,13 @@ pub enum Origin {
         /// The flag.
         name: &'static str,
     },
+    /// It is what the running gateway has, whatever the file says: see
+    /// [`Loader::keeping`](crate::Loader::keeping).
+    Running,
 }
 
 impl Origin {
-    /// The name of its kind for programs: `default`, `file`, `environment` or `flag`.
+    /// The name of its kind for programs: `default`, `file`, `environment`, `flag` or `running`.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
@@ -46,6 +50,7 @@ impl Origin {
             Self::File { .. } => "file",
             Self::Environment { .. } => "environment",
             Self::Flag { .. } => "flag",
+            Self::Running => "running",
         }
     }
 }
@@ -63,6 +68,7 @@ impl fmt::Display for Origin {
                 }
             }
             Self::Flag { name } => write!(f, "flag: {name}"),
+            Self::Running => f.write_str("running; changes only at a restart"),
         }
     }
 }
@@ -76,6 +82,8 @@ pub(crate) struct Notes {
     pub(crate) unnamed: Vec<(KeyPath, &'static str)>,
     /// The keys whose texts name variables that are set.
     pub(crate) named: Vec<(KeyPath, Vec<String>)>,
+    /// The keys that have the value of the running gateway in place of the file's.
+    pub(crate) kept: Vec<KeyPath>,
 }
 
 /// A configuration with the origin of each of its values, for an operator to look at.
@@ -86,13 +94,20 @@ pub struct Inspected {
     config: Validated,
     root: Node,
     notes: Notes,
+    fixed: Fixed,
 }
 
 impl Inspected {
-    pub(crate) fn new(config: Validated, root: Node, mut notes: Notes) -> Self {
+    pub(crate) fn new(config: Validated, root: Node, mut notes: Notes, fixed: Fixed) -> Self {
         // To be looked up.
         notes.named.sort();
-        Self { config, root, notes }
+        Self { config, root, notes, fixed }
+    }
+
+    /// The values of this configuration that a gateway which runs with it keeps until a restart.
+    #[must_use]
+    pub fn fixed(&self) -> Fixed {
+        self.fixed.clone()
     }
 
     /// The configuration.
@@ -133,7 +148,7 @@ impl Inspected {
             leaf => {
                 let origin = self.origin(path);
                 let (place, variables, flag) = match &origin {
-                    Origin::Default => (None, &[][..], None),
+                    Origin::Default | Origin::Running => (None, &[][..], None),
                     Origin::File { file, position } => (Some((file, position)), &[][..], None),
                     Origin::Environment { variables, place } => {
                         (place.as_ref().map(|(file, position)| (file, position)), &variables[..], None)
@@ -158,6 +173,9 @@ impl Inspected {
     #[must_use]
     pub fn origin(&self, shown: &KeyPath) -> Origin {
         let path = self.config.unmasked(shown);
+        if self.notes.kept.contains(&path) {
+            return Origin::Running;
+        }
         if let Some((_, name)) = self.notes.flags.iter().find(|(flagged, _)| *flagged == path) {
             return Origin::Flag { name };
         }

@@ -1,6 +1,6 @@
 //! A configuration that has passed every check.
 
-use std::{collections::BTreeMap, ops::Deref, path::Path};
+use std::{collections::BTreeMap, iter, ops::Deref, path::Path};
 
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -29,6 +29,12 @@ impl Validated {
     #[must_use]
     pub fn file(&self) -> &Path {
         self.warnings.file()
+    }
+
+    /// The files whose change makes another configuration: the one that it comes from, and that of `api_keys.file` if
+    /// it names one.
+    pub fn files(&self) -> impl Iterator<Item = &Path> {
+        iter::once(self.file()).chain(self.config.api_keys.file.as_deref())
     }
 
     /// What is accepted and hardly meant.

@@ -48,11 +48,13 @@ pub enum Kind {
     NoEffect,
     /// A value has the effect that it says, which is hardly a safe one.
     Risk,
+    /// A running gateway keeps the value that it has: another one takes effect at a restart.
+    NeedsRestart,
 }
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Unreadable,
         Self::Syntax,
         Self::DuplicateKey,
@@ -65,6 +67,7 @@ impl Kind {
         Self::Conflict,
         Self::NoEffect,
         Self::Risk,
+        Self::NeedsRestart,
     ];
 
     /// A description that names nothing from the file.
@@ -83,6 +86,7 @@ impl Kind {
             Self::Conflict => "conflicting values",
             Self::NoEffect => "no effect",
             Self::Risk => "risk",
+            Self::NeedsRestart => "needs a restart",
         }
     }
 
@@ -131,6 +135,10 @@ impl Kind {
                 "A value has the effect that it says, which is hardly a safe one.",
                 "Make sure that it is meant. The gateway starts all the same.",
             ),
+            Self::NeedsRestart => (
+                "A file that is loaded again has another value than the running gateway, which keeps its own until a restart.",
+                "Restart the gateway when it suits, or put the value back. All else in the file is in effect.",
+            ),
         }
     }
 
@@ -155,6 +163,7 @@ impl Kind {
             Self::Conflict => "conflict",
             Self::NoEffect => "no_effect",
             Self::Risk => "risk",
+            Self::NeedsRestart => "needs_restart",
         }
     }
 }

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{Diagnostic, Position, Severity, Source, excerpt::Excerpts};
+use super::{Diagnostic, Kind, Position, Severity, Source, excerpt::Excerpts};
 use crate::{schema::Document, tree::Format};
 
 /// A file as it was read.
@@ -73,6 +73,13 @@ impl Report {
         &self.file
     }
 
+    /// The file of `api_keys.file`, if the configuration could be read so far as to name one: whether or not it can be
+    /// read itself, and whether or not a problem is in it.
+    #[must_use]
+    pub fn keys_file(&self) -> Option<&Path> {
+        self.keys_file.as_deref()
+    }
+
     /// The file that a problem is in.
     #[must_use]
     pub fn file_of(&self, diagnostic: &Diagnostic) -> &Path {
@@ -111,8 +118,13 @@ impl Report {
     }
 
     /// The same report for a log: one line for each problem, with its place and class and no word of the file.
+    ///
+    /// Only of what needs a restart the key is named as well: those keys are all Fairlane's own.
     pub fn redacted(&self) -> impl Iterator<Item = String> + '_ {
-        self.diagnostics.iter().map(|d| format!("{}: {}: {}", self.place(d), d.severity, d.kind.as_str()))
+        self.diagnostics.iter().map(|d| {
+            let line = format!("{}: {}: {}", self.place(d), d.severity, d.kind.as_str());
+            if d.kind == Kind::NeedsRestart { format!("{line}: {}", d.path) } else { line }
+        })
     }
 
     fn place(&self, diagnostic: &Diagnostic) -> String {

@@ -11,7 +11,7 @@ use crate::values::Secret;
 #[serde(default, deny_unknown_fields)]
 pub struct Identity {
     /// The key with which identities are hashed before they are stored or shown anywhere. Empty: a new one for
-    /// each process, with a warning. Visible ASCII without spaces.
+    /// each process, with a warning. Visible ASCII without spaces. Changes only at a restart.
     #[schemars(extend("default" = crate::defaults::HASH_KEY))]
     pub hash_key: Secret,
     /// Named classes of keys. The tier of a key gives its tenant's weight, unless

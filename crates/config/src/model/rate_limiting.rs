@@ -10,9 +10,10 @@ use crate::values::{AddressRange, ModelPattern, Name};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct RateLimiting {
-    /// Whether anything is limited; if `limits` is given, true by default.
+    /// Whether anything is limited; if `limits` is given, true by default. Changes only at a restart while `storage` is
+    /// `redis`.
     pub enabled: bool,
-    /// Where the buckets are.
+    /// Where the buckets are. Changes only at a restart.
     pub storage: Storage,
     /// The Redis that holds the buckets of a fleet, for `storage: redis`.
     #[schemars(extend("examples" = [{ "url": "${REDIS_URL}", "key_prefix": "fairlane" }]))]
@@ -23,7 +24,7 @@ pub struct RateLimiting {
     #[schemars(extend("examples" = [["k1"]]))]
     pub bypass_keys: Vec<String>,
     /// Buckets at most, for `storage: memory` (in Redis every bucket expires by itself). Beyond it, new identities of
-    /// a dimension share one bucket.
+    /// a dimension share one bucket. Changes only at a restart.
     #[schemars(range(max = MOST_HELD))]
     pub max_buckets: NonZeroUsize,
     /// The limits, by what they are counted per.

@@ -13,23 +13,23 @@ pub struct Redis {
     /// database only if there are any), `redis://host1:6379,host2:6379` for a cluster (some of its nodes),
     /// `redis+sentinel://host1:26379,host2:26379/name` for sentinels and the name of the master. `rediss` and
     /// `rediss+sentinel` are the same over TLS. Take a password from the environment; characters such as `@`, `/`
-    /// and `%` are percent-encoded in it.
+    /// and `%` are percent-encoded in it. Changes only at a restart.
     #[schemars(extend("default" = crate::defaults::REDIS_URL))]
     pub url: RedisUrl,
-    /// How Redis is run.
+    /// How Redis is run. Changes only at a restart.
     pub mode: RedisMode,
     /// What the name of every key in Redis begins with: gateways with the same one share their limits. 1 to 64
-    /// visible ASCII characters, without `{` and `}`.
+    /// visible ASCII characters, without `{` and `}`. Changes only at a restart.
     #[schemars(length(min = 1), regex(pattern = KEY_PREFIX_PATTERN))]
     pub key_prefix: String,
     /// How long one decision may take in Redis at most, connecting included, in milliseconds. A longer one counts as
-    /// an outage.
+    /// an outage. Changes only at a restart.
     #[schemars(range(max = 60_000))]
     pub timeout_ms: NonZeroU64,
-    /// What happens to requests while Redis cannot decide.
+    /// What happens to requests while Redis cannot decide. Changes only at a restart.
     pub outage: Outage,
     /// A PEM file with the certificate authorities to trust for a `rediss` URL, in place of the system's. A
-    /// relative path starts at the folder of the configuration file.
+    /// relative path starts at the folder of the configuration file. Changes only at a restart.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", length(min = 1), extend("examples" = ["ca.pem"]))]
     pub ca_file: Option<PathBuf>,

@@ -14,11 +14,13 @@ use crate::values::{AddressRange, Secret, duration, schema};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Server {
-    /// Address and port for the callers. `--listen` and `FAIRLANE_LISTEN` go before it.
+    /// Address and port for the callers. `--listen` and `FAIRLANE_LISTEN` go before it. Changes only at
+    /// a restart.
     #[schemars(schema_with = "schema::listen")]
     pub listen: SocketAddr,
     /// Address and port of the admin plane; `null` switches it off. `--admin-listen` and
-    /// `FAIRLANE_ADMIN_LISTEN` go before it. An address other than loopback needs `admin.token`.
+    /// `FAIRLANE_ADMIN_LISTEN` go before it. An address other than loopback needs `admin.token`. Changes only at
+    /// a restart.
     #[schemars(schema_with = "schema::optional_listen")]
     pub admin_listen: Option<SocketAddr>,
     /// Addresses or CIDRs of proxies whose `X-Forwarded-For` is believed.
@@ -92,7 +94,7 @@ pub struct Admin {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Log {
-    /// The form of a line.
+    /// The form of a line. Changes only at a restart.
     pub format: LogFormat,
     /// The least important lines that are still written.
     pub level: LogLevel,

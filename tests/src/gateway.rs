@@ -137,6 +137,31 @@ impl Gateway {
         .await;
     }
 
+    /// Puts another configuration in the place of its own, as an editor does, and waits until it is in force.
+    pub async fn reconfigure(&self, config: &Config) {
+        self.reconfigure_yaml(&config.yaml()).await;
+    }
+
+    /// The same from YAML.
+    pub async fn reconfigure_yaml(&self, yaml: &str) {
+        self.reloaded("success", async || self.rewrite("fairlane.yaml", yaml)).await;
+    }
+
+    /// Has `change` done, which is to lead to one reload with this result, and waits for it.
+    pub async fn reloaded(&self, result: &str, change: impl AsyncFnOnce()) {
+        let count = async || self.metrics().await.value("config_reloads_total", &[("result", result)]);
+        let before = count().await.expect("reloads are counted");
+        change().await;
+        until(&format!("a reload with {result}"), async || (count().await? > before).then_some(())).await;
+    }
+
+    /// Replaces a file of its folder as a whole.
+    pub fn rewrite(&self, name: &str, content: &str) {
+        let new = self.folder().join(format!("{name}.new"));
+        std::fs::write(&new, content).expect("the folder is writable");
+        std::fs::rename(new, self.folder().join(name)).expect("the folder is writable");
+    }
+
     /// Asks it to stop, as an operator does.
     pub fn terminate(&self) {
         self.signal(Signal::TERM);

@@ -11,6 +11,7 @@ use std::{
     task::{Context, Poll},
 };
 
+use arc_swap::ArcSwap;
 use bytes::Bytes;
 use fairlane_fair_queue::Class;
 use fairlane_limiter::Balances;
@@ -61,26 +62,28 @@ impl Classify<Box<Understood>> for FromUnderstood {
     }
 }
 
-/// Sends admitted requests to backends.
+/// Sends admitted requests to backends: those that there are when the request is admitted. Clones send to the same.
 #[derive(Clone, Debug)]
-pub(crate) struct Forward(Arc<Backends>);
+pub(crate) struct Forward(Arc<ArcSwap<Backends>>);
 
+/// Where admitted requests go.
 #[derive(Debug)]
-struct Backends {
-    proxy: Arc<Proxy>,
+pub(crate) struct Backends {
+    pub(crate) proxy: Arc<Proxy>,
     /// By name; where a caller is told of a backend's limit.
-    charges: HashMap<Arc<str>, Charges>,
+    pub(crate) charges: HashMap<Arc<str>, Charges>,
     /// How much output is taken for a token, where a backend does not tell.
-    bytes_per_token: NonZeroU32,
+    pub(crate) bytes_per_token: NonZeroU32,
 }
 
 impl Forward {
-    pub(crate) fn new(
-        proxy: Arc<Proxy>,
-        charges: HashMap<Arc<str>, Charges>,
-        bytes_per_token: NonZeroU32,
-    ) -> Self {
-        Self(Arc::new(Backends { proxy, charges, bytes_per_token }))
+    pub(crate) fn new(backends: Backends) -> Self {
+        Self(Arc::new(ArcSwap::from_pointee(backends)))
+    }
+
+    /// Sends to other backends from here on.
+    pub(crate) fn replace(&self, backends: Backends) {
+        self.0.store(Arc::new(backends));
     }
 }
 
@@ -94,7 +97,7 @@ impl Service<Request<Box<Understood>>> for Forward {
     }
 
     fn call(&mut self, mut request: Request<Box<Understood>>) -> Self::Future {
-        let backends = Arc::clone(&self.0);
+        let backends = self.0.load_full();
         let permit = request.extensions_mut().remove::<Permit>();
         let dialect = request.body().dialect;
         // Without a permit nobody has been asked; the answer to that is no.
@@ -158,7 +161,7 @@ async fn forward(
             if permit.reached().get() {
                 permit.settle(Ending::Unanswered);
             }
-            Err(fault(&error))
+            Err(backends.fault(&error, reading.model.as_deref()))
         }
     }
 }
@@ -181,6 +184,16 @@ fn settled_at_its_end(response: Response<Body>, watch: Watch, permit: Permit) ->
 impl Backends {
     fn quotas(&self, backend: &str, balances: &Balances) -> Quotas {
         self.charges.get(backend).map(|charges| charges.tightest(balances)).unwrap_or_default()
+    }
+
+    fn fault(&self, error: &ForwardError, model: Option<&str>) -> Fault {
+        match error {
+            // It was served when the request came, and it may have been held since.
+            ForwardError::NoHealthyBackend if model.is_some_and(|model| !self.proxy.serves(model)) => {
+                Fault::ModelNotFound
+            }
+            error => fault(error),
+        }
     }
 }
 

@@ -3,13 +3,14 @@
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
 use fairlane_config::Validated;
-use tokio::net::TcpListener;
+use tokio::{net::TcpListener, sync::watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     admin::{Admin, AdminState},
-    assemble::{AssembleError, assemble, edge_settings},
+    assemble::{AssembleError, Foundation, assemble, edge_settings},
     edge::{self, Activity, EdgeSettings, Workers},
+    reload::Reloader,
     stack::Stack,
     telemetry::Exporter,
 };
@@ -23,12 +24,12 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct Gateway {
     stack: Stack,
-    settings: EdgeSettings,
+    reloader: Reloader,
+    edge: watch::Receiver<EdgeSettings>,
     listener: TcpListener,
     admin: Option<(TcpListener, Admin)>,
     state: Arc<AdminState>,
     activity: Activity,
-    drain_timeout: Duration,
 }
 
 /// Why a gateway cannot start.
@@ -59,13 +60,15 @@ pub struct Cut {
 }
 
 impl Gateway {
-    /// Builds a gateway whose metrics are those of `exporter`, and binds its listeners. Must be called on a Tokio runtime.
+    /// Builds a gateway whose metrics are those of `exporter`, and binds its listeners. Requests are served by `workers`. Must be
+    /// called on a Tokio runtime.
     ///
     /// # Errors
     ///
     /// See [`StartError`].
-    pub fn bind(config: &Validated, exporter: Exporter) -> Result<Self, StartError> {
-        let stack = Stack::new(assemble(config)?);
+    pub fn bind(config: &Validated, exporter: Exporter, workers: Workers) -> Result<Self, StartError> {
+        let foundation = Foundation::lay(config)?;
+        let stack = Stack::new(assemble(config, &foundation, None)?);
         let activity = Activity::new();
         let state = Arc::new(AdminState::new(stack.clone(), exporter, config));
         let listen = |address| edge::bind(address).map_err(|source| StartError::Listen { address, source });
@@ -73,22 +76,16 @@ impl Gateway {
             Some(address) => Some((listen(address)?, Admin::new(Arc::clone(&state)))),
             None => None,
         };
-        Ok(Self {
-            listener: listen(config.server.listen)?,
-            admin,
-            stack,
-            settings: edge_settings(config),
-            state,
-            activity,
-            drain_timeout: config.server.drain_timeout,
-        })
+        let listener = listen(config.server.listen)?;
+        let (changes, edge) = watch::channel(EdgeSettings { workers, ..edge_settings(config) });
+        let reloader = Reloader::new(foundation, stack.clone(), Arc::clone(&state), changes);
+        Ok(Self { stack, reloader, edge, listener, admin, state, activity })
     }
 
-    /// Serves requests on threads of their own, rather than on the runtime that [`serve`](Self::serve) is called on.
+    /// What puts other configurations in force while the gateway serves.
     #[must_use]
-    pub fn served_by(mut self, workers: Workers) -> Self {
-        self.settings.workers = workers;
-        self
+    pub fn reloader(&self) -> Reloader {
+        self.reloader.clone()
     }
 
     /// Where requests are taken.
@@ -112,21 +109,23 @@ impl Gateway {
     /// Serves until `shutdown`, then drains: no new connections, and those who are held or running have the drain
     /// timeout to finish. Whoever is held after that is answered 503, and what still runs is cut.
     pub async fn serve(self, shutdown: impl Future<Output = ()>) -> Cut {
-        let Self { stack, settings, listener, admin, state, activity, drain_timeout } = self;
+        let Self { stack, reloader, edge, listener, admin, state, activity } = self;
         let drain = CancellationToken::new();
         let end = CancellationToken::new();
-        let _health = stack.parts().proxy.watch_health();
+        reloader.watch_health();
         let upkeep = tokio::spawn(keep_up(Arc::clone(&state), end.clone()));
         // The admin plane outlives the data plane: a drain is to be watched.
         let admin = admin.map(|(listener, admin)| {
-            tokio::spawn(edge::serve(listener, EdgeSettings::default(), admin, end.clone(), Activity::new()))
+            let settings = EdgeSettings::default().for_ever();
+            tokio::spawn(edge::serve(listener, settings, admin, end.clone(), Activity::new()))
         });
-        let serving = edge::serve(listener, settings, stack.clone(), drain.clone(), activity.clone());
+        let serving = edge::serve(listener, edge, stack.clone(), drain.clone(), activity.clone());
         let mut serving = Box::pin(serving);
         let cut = tokio::select! {
             () = &mut serving => Cut::default(),
             () = shutdown => {
                 state.draining();
+                let drain_timeout = stack.parts().drain_timeout;
                 let bound = fairlane_config::format_duration(drain_timeout);
                 tracing::info!("draining for at most {bound}");
                 drain.cancel();
@@ -143,7 +142,7 @@ impl Gateway {
         };
         drop(serving);
         // What was given back last is still on its way to the store.
-        let admission = &stack.parts().admission;
+        let admission = Arc::clone(&stack.parts().admission);
         let settled = async {
             all_gone(&activity).await;
             admission.settled().await;
@@ -161,6 +160,7 @@ impl Gateway {
             admin.abort();
         }
         upkeep.abort();
+        reloader.rest();
         cut
     }
 }

@@ -18,6 +18,7 @@ pub mod limits;
 mod models;
 pub mod proxy;
 pub mod reached;
+pub mod reload;
 pub mod request;
 mod rewake;
 pub mod stack;

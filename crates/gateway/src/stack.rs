@@ -23,6 +23,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
+use arc_swap::ArcSwap;
 use bytes::Bytes;
 use fairlane_identity::{Credential, Identity, client_address};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
@@ -38,7 +39,7 @@ use crate::{
     body::{Body, BoxError, full},
     edge::{self, BodyError, Connection, Pace},
     finish::Finished,
-    forward::{Forward, FromUnderstood, Understood},
+    forward::{Backends, Forward, FromUnderstood, Understood},
     limits::{Buckets, Charges},
     models,
     request::{self, Api, Counting, Kind, Reading, Reservation, TokenAsk},
@@ -48,34 +49,52 @@ use crate::{
 /// A caller that has gone reads no answer; this status, nginx's, says so in metrics.
 const CALLER_GONE: u16 = 499;
 
-/// The data plane's service.
+/// The data plane's service. Clones are the same one.
+///
+/// A request meets the parts that were there when it came, to its end. Only where it goes once it is admitted is decided by
+/// the parts of that moment: whoever was held must not be sent to a backend that is gone.
 #[derive(Clone, Debug)]
-pub struct Stack(Arc<Shared>);
+pub struct Stack {
+    current: Arc<ArcSwap<Shared>>,
+    forward: Forward,
+}
 
 #[derive(Debug)]
 struct Shared {
-    parts: Parts,
+    parts: Arc<Parts>,
     admission: AdmissionService<Forward, FromUnderstood>,
 }
 
 impl Stack {
-    /// Stacks the parts.
+    /// Stacks the parts, and puts them in force.
     #[must_use]
     pub fn new(parts: Parts) -> Self {
-        let layer = AdmissionLayer::new(Arc::clone(&parts.admission), FromUnderstood);
-        let forward = Forward::new(
-            Arc::clone(&parts.proxy),
-            parts.backend_charges.clone(),
-            parts.tokens.settings.bytes_per_token,
-        );
-        let admission = layer.layer(forward);
-        Self(Arc::new(Shared { parts, admission }))
+        let forward = Forward::new(backends(&parts));
+        parts.commit();
+        let current = Arc::new(ArcSwap::from_pointee(Shared::new(parts, forward.clone())));
+        Self { current, forward }
     }
 
-    /// The parts it is made of.
+    /// The parts it is made of now.
     #[must_use]
-    pub fn parts(&self) -> &Parts {
-        &self.0.parts
+    pub fn parts(&self) -> Arc<Parts> {
+        Arc::clone(&self.current.load().parts)
+    }
+
+    /// Puts other parts in force in their place.
+    pub fn replace(&self, parts: Parts) {
+        parts.proxy.take_over(&self.current.load().parts.proxy);
+        parts.commit();
+        self.forward.replace(backends(&parts));
+        self.current.store(Arc::new(Shared::new(parts, self.forward.clone())));
+    }
+}
+
+fn backends(parts: &Parts) -> Backends {
+    Backends {
+        proxy: Arc::clone(&parts.proxy),
+        charges: parts.backend_charges.clone(),
+        bytes_per_token: parts.tokens.settings.bytes_per_token,
     }
 }
 
@@ -85,7 +104,7 @@ impl hyper::service::Service<Request<Incoming>> for Stack {
     type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
 
     fn call(&self, mut request: Request<Incoming>) -> Self::Future {
-        let shared = Arc::clone(&self.0);
+        let shared = self.current.load_full();
         let exchange = shared.begin(&mut request);
         // All steps that need no waiting come before the future is made, which keeps it small: there is one for every
         // held request.
@@ -135,6 +154,11 @@ fn early(quota: Option<QuotaStatus>) -> impl Fn(Fault) -> Box<Refused> {
 }
 
 impl Shared {
+    fn new(parts: Parts, forward: Forward) -> Self {
+        let layer = AdmissionLayer::new(Arc::clone(&parts.admission), FromUnderstood);
+        Self { parts: Arc::new(parts), admission: layer.layer(forward) }
+    }
+
     fn begin(&self, request: &mut Request<Incoming>) -> Exchange {
         let arrived = Instant::now();
         let id = trace::name_request(request.headers_mut());
@@ -276,7 +300,7 @@ impl Shared {
 
     /// How the tokens of a request are to be read; not at all where none may be charged.
     fn counting(&self, entered: &Entered) -> Option<Counting> {
-        let Self { parts: Parts { limits, tokens, .. }, .. } = self;
+        let Parts { limits, tokens, .. } = &*self.parts;
         if !limits.count_tokens() || entered.passed.bypass {
             return None;
         }

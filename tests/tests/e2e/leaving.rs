@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use fairlane_tests::{Backend, Call, Config, Gate, Gateway, Pending, Reply, wait};
+use fairlane_tests::{Backend, Call, Config, Gate, Gateway, Reply, wait};
 use serde_json::json;
+
+use crate::support::until_all_came;
 
 /// One request may pass at once, and the next when its bucket has refilled; whoever is held has a minute of patience.
 async fn gateway(backend: &Backend, per_minute: u32) -> Gateway {
@@ -113,17 +115,6 @@ async fn a_thousand_that_leave_in_the_queue_leave_full_capacity() {
         let answer = pending.answer().await;
         assert_eq!((answer.status, answer.header("x-fair-queue-wait-ms")), (200, ""));
     }
-}
-
-/// Waits until each of them is held or answered: one that is still on its way would be charged after its caller left.
-async fn until_all_came(gateway: &Gateway, pending: &[Pending]) {
-    wait::until("all requests to be held or answered", async || {
-        // In this order a request that is admitted in between is missed, rather than counted twice.
-        let answered = pending.iter().filter(|pending| pending.is_answered()).count();
-        let held = gateway.queues().await["held"].as_u64()?;
-        (answered as u64 + held >= pending.len() as u64).then_some(())
-    })
-    .await;
 }
 
 #[tokio::test]

@@ -24,6 +24,7 @@ mod metrics;
 mod python_clients;
 mod queue;
 mod redis;
+mod reload;
 mod secrets;
 mod statuses;
 mod streaming;

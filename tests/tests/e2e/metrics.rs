@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::support::{alice, bob, people};
 
 /// Name, type and labels of everything that is there from the start or after one request of each kind.
-const METRICS: [(&str, &str, &[&str]); 17] = [
+const METRICS: [(&str, &str, &[&str]); 20] = [
     ("rate_limit_fair_queue_depth", "gauge", &[]),
     ("rate_limit_fair_queue_tenants", "gauge", &[]),
     ("rate_limit_fair_queue_wait_seconds", "histogram", &["tenant_dimension"]),
@@ -26,6 +26,9 @@ const METRICS: [(&str, &str, &[&str]); 17] = [
     ("http_first_byte_seconds", "histogram", &["route"]),
     ("backend_requests_total", "counter", &["backend", "status"]),
     ("backend_up", "gauge", &["backend"]),
+    ("config_reloads_total", "counter", &["result"]),
+    ("config_last_reload_successful", "gauge", &[]),
+    ("config_last_reload_success_timestamp_seconds", "gauge", &[]),
     ("fairlane_build_info", "gauge", &["version"]),
 ];
 
@@ -62,7 +65,8 @@ fn assert_sound(metrics: &Metrics) {
         assert!(family.help.as_deref().is_some_and(|help| !help.is_empty()), "no help: {name}");
         let kind = family.kind.as_deref().unwrap_or_default();
         assert_eq!(kind == "counter", name.ends_with("_total"), "{name} is a {kind}");
-        assert_eq!(kind == "histogram", name.ends_with("_seconds"), "{name} is a {kind}");
+        let is_time = name.ends_with("_seconds") && !name.ends_with("_timestamp_seconds");
+        assert_eq!(kind == "histogram", is_time, "{name} is a {kind}");
         let sign = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
         assert!(name.bytes().all(sign) && !name.contains("__"), "{name}");
         for (at, sample) in family.samples.iter().enumerate() {

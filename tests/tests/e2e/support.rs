@@ -1,6 +1,6 @@
-//! What an answer of the gateway's own must look like, whatever it says.
+//! What several modules check or wait for, above all what an answer of the gateway's own must look like.
 
-use fairlane_tests::{Answer, Call, Client, Config, Gateway};
+use fairlane_tests::{Answer, Call, Client, Config, Gateway, Pending, wait};
 use serde_json::Value;
 
 /// Checks the whole shape of a refusal for callers of OpenAI's API.
@@ -174,4 +174,15 @@ async fn exhaust_at(client: Client, call: &Call, most: usize) -> (usize, Answer)
         }
     }
     panic!("all of {most} requests passed")
+}
+
+/// Waits until each of them is held or answered, and none on its way any more.
+pub(crate) async fn until_all_came(gateway: &Gateway, pending: &[Pending]) {
+    wait::until("all requests to be held or answered", async || {
+        // In this order a request that is admitted in between is missed, rather than counted twice.
+        let answered = pending.iter().filter(|pending| pending.is_answered()).count();
+        let held = gateway.queues().await["held"].as_u64()?;
+        (answered as u64 + held >= pending.len() as u64).then_some(())
+    })
+    .await;
 }

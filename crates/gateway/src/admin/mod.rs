@@ -12,6 +12,7 @@ use std::{
     },
 };
 
+use arc_swap::ArcSwap;
 use axum::{
     Json, Router,
     extract::{Request as AxumRequest, State},
@@ -34,10 +35,22 @@ use crate::{body::Body, stack::Stack, telemetry::Exporter};
 pub struct AdminState {
     stack: Stack,
     exporter: Exporter,
+    shown: ArcSwap<Shown>,
+    draining: AtomicBool,
+}
+
+/// What a reload changes of it.
+#[derive(Debug)]
+struct Shown {
     token: Secret,
     /// The configuration in effect, secrets and identities masked.
     effective: Value,
-    draining: AtomicBool,
+}
+
+impl Shown {
+    fn of(config: &Validated) -> Self {
+        Self { token: config.admin.token.clone(), effective: config.effective() }
+    }
 }
 
 impl AdminState {
@@ -47,10 +60,14 @@ impl AdminState {
         Self {
             stack,
             exporter,
-            token: config.admin.token.clone(),
-            effective: config.effective(),
+            shown: ArcSwap::from_pointee(Shown::of(config)),
             draining: AtomicBool::new(false),
         }
+    }
+
+    /// Shows another configuration, and goes by its token.
+    pub fn show(&self, config: &Validated) {
+        self.shown.store(Arc::new(Shown::of(config)));
     }
 
     /// From here on the gateway is not ready.
@@ -103,8 +120,12 @@ async fn demand_token(
     request: AxumRequest,
     next: Next,
 ) -> AxumResponse {
-    let token = state.token.expose();
-    if token.is_empty() || presented(&request).is_some_and(|given| same(given, token)) {
+    let may = {
+        let shown = state.shown.load();
+        let token = shown.token.expose();
+        token.is_empty() || presented(&request).is_some_and(|given| same(given, token))
+    };
+    if may {
         return next.run(request).await;
     }
     let refusal = json!({"error": {"message": "The admin token is missing or not valid.", "code": "invalid_admin_token"}});
@@ -147,7 +168,7 @@ async fn queues(State(state): State<Arc<AdminState>>) -> Json<Value> {
 }
 
 async fn config(State(state): State<Arc<AdminState>>) -> Json<Value> {
-    Json(state.effective.clone())
+    Json(state.shown.load().effective.clone())
 }
 
 async fn nothing() -> AxumResponse {

@@ -36,6 +36,11 @@ impl Correction {
         &self.charges
     }
 
+    /// The buckets, to go by other quotas.
+    pub(super) const fn charges_mut(&mut self) -> &mut Charges {
+        &mut self.charges
+    }
+
     /// What is asked of the store, in the order of the charges.
     pub(super) fn settlements(&self) -> impl Iterator<Item = Settlement> {
         self.charges.as_slice().iter().map(|charge| {

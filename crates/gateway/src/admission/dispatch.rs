@@ -5,6 +5,7 @@ use std::sync::Arc;
 use fairlane_limiter::{Decision, StoreError};
 
 use super::{
+    Generation,
     correction::Correction,
     limiter::{Limiter, Undecided},
 };
@@ -21,14 +22,21 @@ pub struct BackendCharges {
     requests: Charges,
     /// Their costs are replaced by the tokens of each request.
     tokens: Charges,
+    /// The limits that these charges are of.
+    generation: Generation,
 }
 
 impl BackendCharges {
     /// A limit that takes `requests` as they are, and each of `tokens` at the cost of the request's tokens. A
-    /// decision answers for `requests` first, then for `tokens`.
+    /// decision answers for `requests` first, then for `tokens`. Both are of the limits of `generation`.
     #[must_use]
-    pub const fn new(limiter: Arc<Limiter>, requests: Charges, tokens: Charges) -> Self {
-        Self { limiter, requests, tokens }
+    pub const fn new(
+        limiter: Arc<Limiter>,
+        requests: Charges,
+        tokens: Charges,
+        generation: Generation,
+    ) -> Self {
+        Self { limiter, requests, tokens, generation }
     }
 
     fn charges(&self, cost: u64) -> Charges {
@@ -62,11 +70,9 @@ impl BackendQuota for BackendCharges {
 
     // Nobody waits for a backend's bucket, so there is no gate to be told.
     fn give_back(&self, tokens: u64) {
-        if self.tokens.is_empty() {
-            self.limiter.settle(Correction::undo(self.requests.clone()), None);
-        } else {
-            self.limiter.settle(Correction::undo(self.charges(tokens)), None);
-        }
+        let mut charges = self.charges(tokens);
+        self.limiter.refresh(&mut charges, self.generation);
+        self.limiter.settle(Correction::undo(charges), None);
     }
 }
 
@@ -100,7 +106,8 @@ mod tests {
                 &[PeriodQuota::new(Period::Minute, quota)],
             )
         };
-        let quota = BackendCharges::new(limiter, charge("requests", 2), charge("tokens", 100));
+        let generation = limiter.generation();
+        let quota = BackendCharges::new(limiter, charge("requests", 2), charge("tokens", 100), generation);
         let remaining = |decision: Option<Decision>| {
             let granted = decision.and_then(|decision| decision.granted().cloned()).unwrap();
             granted.balances().iter().map(|balance| balance.remaining).collect::<Vec<_>>()

@@ -4,7 +4,7 @@
 //! [`Driver::mutate`]: change, drain all actions, arm the timer, unlock, and only then wake whom the actions concern.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -12,8 +12,10 @@ use std::{
     time::Duration,
 };
 
+use arc_swap::ArcSwap;
 use fairlane_fair_queue::{
-    Action, Class, Demand, FairQueue, GateLevel, Limits, Place, Reason, Refusal, Request, Ticket, Timestamp,
+    Action, Class, Demand, FairQueue, GateKey, GateLevel, Limits, Place, Reason, Refusal, Request, TenantKey,
+    Ticket, Timestamp, Weight,
 };
 use fairlane_limiter::{Balances, Charge};
 use parking_lot::{Mutex, MutexGuard};
@@ -74,16 +76,16 @@ struct Shared {
     held: AtomicUsize,
     rearmed: Notify,
     clock: TokioClock,
-    telemetry: Arc<Telemetry>,
-    max_body_bytes: u64,
+    telemetry: ArcSwap<Telemetry>,
 }
 
 #[derive(Debug)]
 struct Inner {
     queue: FairQueue,
     waiting: HashMap<Ticket, oneshot::Sender<Turn>>,
-    /// Bytes of the bodies of all held requests.
+    /// Bytes of the bodies of all held requests, and how many they may be.
     body_bytes: u64,
+    max_body_bytes: u64,
     /// When the timer task is to look again.
     armed: Option<Timestamp>,
     closed: bool,
@@ -132,6 +134,7 @@ impl Driver {
             queue: FairQueue::new(limits),
             waiting: HashMap::new(),
             body_bytes: 0,
+            max_body_bytes,
             armed: None,
             closed: false,
         };
@@ -141,11 +144,39 @@ impl Driver {
             held: AtomicUsize::new(0),
             rearmed: Notify::new(),
             clock,
-            telemetry,
-            max_body_bytes,
+            telemetry: ArcSwap::new(telemetry),
         });
         let timer = tokio::spawn(Arc::clone(&shared).keep_time()).abort_handle();
         Self { shared, timer }
+    }
+
+    /// Other bounds and weights, live. Nobody who is held is dropped: a bound that is exceeded now refuses newcomers. The
+    /// tenants that `weights` does not know keep what they have.
+    pub(super) fn reconfigure(
+        &self,
+        limits: Limits,
+        max_body_bytes: u64,
+        weights: &HashMap<TenantKey, Weight>,
+        telemetry: Arc<Telemetry>,
+    ) {
+        self.shared.telemetry.store(telemetry);
+        self.shared.mutate(|inner, now| {
+            inner.max_body_bytes = max_body_bytes;
+            inner.queue.reconfigure(limits, |tenant| weights.get(&tenant).copied(), now);
+        });
+    }
+
+    /// How many are held now.
+    pub(super) fn held(&self) -> usize {
+        self.shared.held.load(Ordering::Acquire)
+    }
+
+    /// The gates that somebody waits at.
+    pub(super) fn gates(&self) -> HashSet<GateKey> {
+        if self.held() == 0 {
+            return HashSet::new();
+        }
+        self.snapshot().gates.iter().map(|gate| gate.gate).collect()
     }
 
     /// Whether somebody may be waiting for one of the buckets. Lock-free; never wrongly `false`.
@@ -209,7 +240,7 @@ impl Driver {
                 arrived,
                 deadline,
             };
-            Some(inner.enqueue(request, ask.body_bytes, self.shared.max_body_bytes, now))
+            Some(inner.enqueue(request, ask.body_bytes, now))
         })?;
         Some(match joined {
             Ok((place, turn)) => {
@@ -277,6 +308,15 @@ impl Handle {
         });
     }
 
+    /// Buckets that have no limit any more: nobody waits for them longer than for a turn.
+    pub(super) fn unlimited(&self, gates: &[GateKey]) {
+        self.0.mutate(|inner, now| {
+            for &gate in gates {
+                inner.queue.observed(without_limit(gate), now);
+            }
+        });
+    }
+
     pub(super) fn admitted(&self, ticket: Ticket, body_bytes: u64, levels: &[GateLevel]) {
         self.0.mutate(|inner, now| {
             inner.forget(ticket, body_bytes);
@@ -325,12 +365,26 @@ impl Handle {
     }
 }
 
+/// What is said of a bucket that has no limit: it is full, and refills faster than anybody asks.
+const fn without_limit(gate: GateKey) -> GateLevel {
+    const PLENTY: u32 = u32::MAX;
+    GateLevel {
+        gate,
+        level: PLENTY as i64,
+        until_next: Duration::ZERO,
+        capacity: PLENTY as u64,
+        refill: PLENTY as u64,
+        period: Duration::from_secs(1),
+    }
+}
+
 /// Whom to tell what, once the lock is free.
 type Wakes = SmallVec<[(oneshot::Sender<Turn>, Turn); 8]>;
 
 impl Shared {
     fn may_be_contended(&self, charges: &Charges) -> bool {
-        charges.as_slice().iter().any(|charge| self.hint.may_be_contended(gate_of(charge)))
+        self.held.load(Ordering::Acquire) > 0
+            && charges.as_slice().iter().any(|charge| self.hint.may_be_contended(gate_of(charge)))
     }
 
     /// One mutation, then all actions, then the timer; whoever is concerned is told after the lock is free.
@@ -362,9 +416,10 @@ impl Shared {
         #[expect(clippy::cast_precision_loss, reason = "bounded far below 2^52")]
         {
             let [queued, deferred] = held.map(|held| held as f64);
-            self.telemetry.queue.depth.set(queued);
-            self.telemetry.deferral.held.set(deferred);
-            self.telemetry.queue.tenants.set(tenants as f64);
+            let telemetry = self.telemetry.load();
+            telemetry.queue.depth.set(queued);
+            telemetry.deferral.held.set(deferred);
+            telemetry.queue.tenants.set(tenants as f64);
         }
         if sooner {
             self.rearmed.notify_one();
@@ -378,12 +433,13 @@ impl Shared {
     fn act(&self, inner: &mut Inner, action: Action) -> Option<(oneshot::Sender<Turn>, Turn)> {
         match action {
             Action::Grant { ticket, class, waited, deferred, .. } => {
+                let telemetry = self.telemetry.load();
                 match class {
                     Class::Requests => {
-                        self.telemetry.queue.grants.increment(1);
-                        self.telemetry.queue.wait_seconds.record(waited.saturating_sub(deferred));
+                        telemetry.queue.grants.increment(1);
+                        telemetry.queue.wait_seconds.record(waited.saturating_sub(deferred));
                     }
-                    Class::Tokens => self.telemetry.deferral.waited(deferred),
+                    Class::Tokens => telemetry.deferral.waited(deferred),
                 }
                 Some((inner.waiting.remove(&ticket)?, Turn::Attempt(Granted { class, deferred })))
             }
@@ -395,9 +451,10 @@ impl Shared {
     }
 
     fn refused(&self, refusal: &Refusal) {
+        let telemetry = self.telemetry.load();
         match refusal.class {
-            Class::Requests => self.telemetry.queue.refused(refusal.reason.as_str()),
-            Class::Tokens => self.telemetry.deferral.refused(refusal.reason),
+            Class::Requests => telemetry.queue.refused(refusal.reason.as_str()),
+            Class::Tokens => telemetry.deferral.refused(refusal.reason),
         }
     }
 
@@ -425,11 +482,10 @@ impl Inner {
         &mut self,
         request: Request<'_>,
         body_bytes: u64,
-        max_body_bytes: u64,
         now: Timestamp,
     ) -> Result<(Place, oneshot::Receiver<Turn>), NotHeld> {
         let place = self.queue.enqueue(request, now).map_err(NotHeld::Refused)?;
-        if self.body_bytes.saturating_add(body_bytes) > max_body_bytes {
+        if self.body_bytes.saturating_add(body_bytes) > self.max_body_bytes {
             // It had to be enqueued to know its place and its wait.
             self.queue.cancel(place.ticket, now);
             return Err(NotHeld::Refused(Refusal {

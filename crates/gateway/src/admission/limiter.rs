@@ -1,17 +1,21 @@
 //! The store of buckets, as admission uses it.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicU32, Ordering},
+};
 
+use arc_swap::ArcSwap;
 use fairlane_fair_queue::{Class, GateKey, GateLevel};
 use fairlane_limiter::{Balances, BucketKey, Charge, Decision, Denied, MemoryStore, StoreError};
 use smallvec::SmallVec;
 use tokio::time::Instant;
 
-use super::{Outage, RemoteStore, correction::Correction, driver::Handle, remote::Remote};
+use super::{Generation, Outage, RemoteStore, correction::Correction, driver::Handle, remote::Remote};
 use crate::{
     clock::TokioClock,
     dimension::{Dimension, class_of},
-    limits::{Charges, USUAL_CHARGES},
+    limits::{Charges, QuotaTable, USUAL_CHARGES},
     telemetry::{StoreMetrics, Telemetry, Verdict},
 };
 
@@ -23,6 +27,9 @@ pub(super) type Levels = SmallVec<[GateLevel; USUAL_CHARGES]>;
 pub struct Limiter {
     kept: Kept,
     gauges: Arc<Gauges>,
+    /// The quotas that hold now, and which in a row of them these are.
+    quotas: ArcSwap<QuotaTable>,
+    generation: AtomicU32,
 }
 
 /// Where the buckets are.
@@ -57,7 +64,7 @@ impl Limiter {
     pub fn new(store: MemoryStore<TokioClock>, telemetry: Arc<Telemetry>) -> Self {
         let gauges = Gauges { store: StoreMetrics::new("memory"), telemetry };
         gauges.store.up(true);
-        Self { kept: Kept::Memory(store), gauges: Arc::new(gauges) }
+        Self::over(Kept::Memory(store), Arc::new(gauges))
     }
 
     /// Puts a store to use that has to be waited for. Must be called on a Tokio runtime.
@@ -65,7 +72,36 @@ impl Limiter {
     pub fn remote(store: Arc<dyn RemoteStore>, outage: Outage, telemetry: Arc<Telemetry>) -> Self {
         let gauges = Arc::new(Gauges { store: StoreMetrics::new(store.name()), telemetry });
         gauges.store.up(store.is_up());
-        Self { kept: Kept::Remote(Remote::new(store, outage, Arc::clone(&gauges))), gauges }
+        Self::over(Kept::Remote(Remote::new(store, outage, Arc::clone(&gauges))), gauges)
+    }
+
+    fn over(kept: Kept, gauges: Arc<Gauges>) -> Self {
+        Self { kept, gauges, quotas: ArcSwap::default(), generation: AtomicU32::default() }
+    }
+
+    /// Which quotas hold now.
+    #[must_use]
+    pub fn generation(&self) -> Generation {
+        Generation(self.generation.load(Ordering::Acquire))
+    }
+
+    /// Puts other quotas in force. What is charged from here on goes by them, whoever asked before.
+    pub fn adopt(&self, quotas: QuotaTable, generation: Generation) {
+        self.quotas.store(Arc::new(quotas));
+        self.generation.store(generation.0, Ordering::Release);
+    }
+
+    /// The quotas that hold now.
+    #[must_use]
+    pub fn quotas(&self) -> Arc<QuotaTable> {
+        self.quotas.load_full()
+    }
+
+    /// Has charges that were made by the quotas of `made` go by those that hold now.
+    pub(super) fn refresh(&self, charges: &mut Charges, made: Generation) {
+        if made != self.generation() && !charges.is_empty() {
+            self.quotas.load().refresh(charges);
+        }
     }
 
     /// Gives the bucket a place of its own, found without a look-up, where the store has such places.

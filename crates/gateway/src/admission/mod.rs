@@ -8,6 +8,7 @@ mod correction;
 mod dispatch;
 mod driver;
 mod edge;
+mod generation;
 mod hint;
 mod layer;
 mod limiter;
@@ -19,9 +20,9 @@ mod settling;
 mod store;
 mod wait;
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use fairlane_fair_queue::{Reason, Refusal};
+use fairlane_fair_queue::{Limits, Reason, Refusal, TenantKey, Weight};
 use fairlane_limiter::{Decision, Denied};
 use tokio::time::Instant;
 
@@ -31,7 +32,9 @@ use self::{
     driver::{Driver, Joined, NotHeld},
     limiter::{Undecided, levels},
     permit::{Hold, Returns},
-    refusals::{exceeds, fault, hold_refused, not_held, refused_now, tightest, tightest_of, turned_away},
+    refusals::{
+        balances, exceeds, fault, hold_refused, not_held, refused_now, tightest, tightest_of, turned_away,
+    },
     wait::Held,
 };
 pub use self::{
@@ -39,6 +42,7 @@ pub use self::{
     ask::{Ask, Refused, Tenant},
     dispatch::BackendCharges,
     edge::{Edge, Passed, Passing},
+    generation::Generation,
     layer::{AdmissionLayer, AdmissionService, Classify, ResponseFuture},
     limiter::Limiter,
     permit::{Permit, PermitBody},
@@ -69,14 +73,9 @@ pub struct QueueSettings {
 #[derive(Debug)]
 pub struct Admission {
     limiter: Arc<Limiter>,
-    queue: Option<Queue>,
+    driver: Arc<Driver>,
+    queue: Option<QueueSettings>,
     returns: Arc<Returns>,
-}
-
-#[derive(Debug)]
-struct Queue {
-    driver: Driver,
-    settings: QueueSettings,
 }
 
 impl Admission {
@@ -88,13 +87,55 @@ impl Admission {
         clock: TokioClock,
         telemetry: Arc<Telemetry>,
     ) -> Self {
-        let queue = queue.map(|settings| Queue {
-            driver: Driver::spawn(settings.limits, settings.max_body_bytes, clock, telemetry),
-            settings,
-        });
-        let scheduler = queue.as_ref().map(|queue| queue.driver.handle());
-        let returns = Arc::new(Returns { limiter: Arc::clone(&limiter), scheduler });
-        Self { limiter, queue, returns }
+        let (limits, max_body_bytes) = bounds(queue.as_ref());
+        let driver = Arc::new(Driver::spawn(limits, max_body_bytes, clock, telemetry));
+        let generation = limiter.generation();
+        Self::by(limiter, driver, queue, generation)
+    }
+
+    fn by(
+        limiter: Arc<Limiter>,
+        driver: Arc<Driver>,
+        queue: Option<QueueSettings>,
+        generation: Generation,
+    ) -> Self {
+        let returns =
+            Arc::new(Returns { limiter: Arc::clone(&limiter), scheduler: driver.handle(), generation });
+        Self { limiter, driver, queue, returns }
+    }
+
+    /// The same admission, with the same requests held, by other settings and for charges of other limits. It goes by them
+    /// from [`Admission::take_over`] on.
+    #[must_use]
+    pub fn successor(&self, queue: Option<QueueSettings>, generation: Generation) -> Self {
+        Self::by(Arc::clone(&self.limiter), Arc::clone(&self.driver), queue, generation)
+    }
+
+    /// Puts the settings of this admission in force for all who are held, and those whom the earlier ones still admit. Nobody
+    /// is dropped: a bound that is exceeded now refuses newcomers. Tenants without an entry in `weights` keep theirs.
+    pub fn take_over(&self, weights: &HashMap<TenantKey, Weight>, telemetry: Arc<Telemetry>) {
+        let (limits, max_body_bytes) = bounds(self.queue.as_ref());
+        self.driver.reconfigure(limits, max_body_bytes, weights, telemetry);
+    }
+
+    /// Tells those who are held what their buckets hold by the quotas that are in force now.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped, it leaves some of them to find out with their next attempt.
+    pub async fn observe(&self) {
+        let gates = self.driver.gates();
+        if gates.is_empty() {
+            return;
+        }
+        let (charges, unlimited) = self.limiter.quotas().at(&gates);
+        let scheduler = self.driver.handle();
+        scheduler.unlimited(&unlimited);
+        if let Ok(looked) = self.limiter.peek(&charges).await
+            && let Some(balances) = balances(&looked)
+        {
+            scheduler.moved(&charges, balances);
+        }
     }
 
     /// Decides on a request, holding it where that is enabled and it may still be served in time.
@@ -107,8 +148,23 @@ impl Admission {
         self.go_on(begun)
     }
 
+    /// Has a request that was charged by earlier limits go by those in force.
+    fn refresh(&self, ask: &mut Ask) {
+        self.limiter.refresh(&mut ask.charges, self.returns.generation);
+        if ask.tokens.is_some() && !ask.charges.count_tokens() {
+            ask.tokens = None;
+        }
+    }
+
+    /// The end of a request's own time: nothing is held for longer than it may take. How long it may be held besides, the
+    /// scheduler knows.
+    fn deadline(&self, ask: &Ask) -> Instant {
+        ask.arrived + self.queue.as_ref().map_or(Duration::ZERO, |queue| queue.smallest_total)
+    }
+
     /// As far as a decision comes without waiting.
-    fn begin(&self, ask: Ask) -> Begun {
+    fn begin(&self, mut ask: Ask) -> Begun {
+        self.refresh(&mut ask);
         if ask.charges.is_empty() {
             return Begun::Decided(Ok(self.permit(ask.charges, None, ask.edge.into(), None)));
         }
@@ -119,20 +175,17 @@ impl Admission {
             return Begun::Decided(Err(exceeds(&ask, &[at])));
         }
         // While the store is out nobody joins a lane: it is asked, and says so.
-        if let Some(queue) = &self.queue
-            && queue.driver.may_be_contended(&ask.charges)
-            && self.limiter.is_up()
-        {
+        if self.driver.may_be_contended(&ask.charges) && self.limiter.is_up() {
             // No barging: whoever comes to a bucket that others wait for joins them without asking it.
             match ask.tenant {
                 Some(tenant) => {
-                    let deadline = queue.deadline(&ask);
-                    if let Some(joined) = queue.driver.join_contended(&ask, tenant, deadline) {
+                    let deadline = self.deadline(&ask);
+                    if let Some(joined) = self.driver.join_contended(&ask, tenant, deadline) {
                         return self.joined(ask, joined, None);
                     }
                 }
                 None => {
-                    if let Some(at) = queue.driver.contended(&ask.charges) {
+                    if let Some(at) = self.driver.contended(&ask.charges) {
                         return match self.limiter.look_now(ask.charges.as_slice()) {
                             Some(looked) => Begun::Decided(Err(turned_away(&ask, at, &looked))),
                             None => Begun::Outsider(Box::new(ask), at),
@@ -154,10 +207,10 @@ impl Admission {
                 let quotas = tightest(&ask, granted.balances());
                 Begun::Decided(Ok(self.permit(ask.charges, ask.tokens, quotas, None)))
             }
-            Decision::Denied(denied) => match (&self.queue, ask.tenant) {
-                (Some(queue), Some(tenant)) => {
+            Decision::Denied(denied) => match (self.queue, ask.tenant) {
+                (Some(_), Some(tenant)) => {
                     let levels = levels(&ask.charges, denied.balances());
-                    let joined = queue.driver.join(&ask, tenant, &levels, queue.deadline(&ask));
+                    let joined = self.driver.join(&ask, tenant, &levels, self.deadline(&ask));
                     self.joined(ask, joined, Some(&denied))
                 }
                 _ => Begun::Decided(Err(refused_now(&ask, &denied))),
@@ -265,7 +318,7 @@ impl Admission {
 
     fn tenant_dimension(&self) -> &'static str {
         // Only a queue is asked for it.
-        self.queue.as_ref().map_or("", |queue| queue.settings.tenant_dimension)
+        self.queue.as_ref().map_or("", |queue| queue.tenant_dimension)
     }
 
     fn permit(
@@ -280,7 +333,7 @@ impl Admission {
 
     /// Answers everybody who is held, and holds nobody any more; tells how many were held.
     pub fn close(&self) -> usize {
-        self.queue.as_ref().map_or(0, |queue| queue.driver.close())
+        self.driver.close()
     }
 
     /// Waits until everything that permits gave back has arrived at the store, or is known to be lost.
@@ -294,10 +347,10 @@ impl Admission {
         self.limiter.unsettled()
     }
 
-    /// The lanes, for the admin page; `None` where nothing is ever held.
+    /// The lanes, for the admin page; `None` where nothing is held or will be.
     #[must_use]
     pub fn snapshot(&self) -> Option<fairlane_fair_queue::Snapshot> {
-        self.queue.as_ref().map(|queue| queue.driver.snapshot())
+        (self.queue.is_some() || self.driver.held() > 0).then(|| self.driver.snapshot())
     }
 }
 
@@ -314,10 +367,10 @@ enum Begun {
     Outsider(Box<Ask>, usize),
 }
 
-impl Queue {
-    /// The end of a request's own time: nothing is held for longer than it may take. How long it may be held besides, the
-    /// scheduler knows.
-    fn deadline(&self, ask: &Ask) -> Instant {
-        ask.arrived + self.settings.smallest_total
-    }
+/// What the scheduler is told: without settings it holds nobody.
+fn bounds(queue: Option<&QueueSettings>) -> (Limits, u64) {
+    queue.map_or_else(
+        || (Limits { requests: None, tokens: None, ..Limits::default() }, 0),
+        |queue| (queue.limits, queue.max_body_bytes),
+    )
 }

@@ -17,7 +17,7 @@ use http::{HeaderMap, HeaderName};
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 
-use super::{correction::Correction, driver::Handle, limiter::Limiter};
+use super::{Generation, correction::Correction, driver::Handle, limiter::Limiter};
 use crate::{
     answer::{Quotas, ceil_millis, whole_millis, write_deferral},
     body::BoxError,
@@ -57,12 +57,15 @@ struct Reserved {
 #[derive(Debug)]
 pub(super) struct Returns {
     pub(super) limiter: Arc<Limiter>,
-    pub(super) scheduler: Option<Handle>,
+    pub(super) scheduler: Handle,
+    /// The limits by which they were charged.
+    pub(super) generation: Generation,
 }
 
 impl Returns {
-    fn settle(&self, correction: Correction) {
-        self.limiter.settle(correction, self.scheduler.as_ref());
+    fn settle(&self, mut correction: Correction) {
+        self.limiter.refresh(correction.charges_mut(), self.generation);
+        self.limiter.settle(correction, Some(&self.scheduler));
     }
 }
 

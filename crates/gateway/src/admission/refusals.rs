@@ -21,10 +21,15 @@ pub(super) fn tightest(ask: &Ask, balances: &Balances) -> Quotas {
 
 /// The same of a decision, where nothing more is to be learnt from it.
 pub(super) fn tightest_of(ask: &Ask, decision: &Decision) -> Quotas {
+    balances(decision).map_or_else(|| ask.edge.into(), |balances| tightest(ask, balances))
+}
+
+/// What a decision says that the buckets hold.
+pub(super) const fn balances(decision: &Decision) -> Option<&Balances> {
     match decision {
-        Decision::Granted(granted) => tightest(ask, granted.balances()),
-        Decision::Denied(denied) => tightest(ask, denied.balances()),
-        Decision::Impossible(_) => ask.edge.into(),
+        Decision::Granted(granted) => Some(granted.balances()),
+        Decision::Denied(denied) => Some(denied.balances()),
+        Decision::Impossible(_) => None,
     }
 }
 

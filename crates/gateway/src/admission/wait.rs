@@ -14,7 +14,7 @@ use super::{
     permit::{Hold, Queued},
     refusals::{exceeds, fault, tightest},
 };
-use crate::answer::Fault;
+use crate::{answer::Fault, limits::Charges};
 
 /// A place in a lane.
 ///
@@ -125,6 +125,16 @@ impl Admission {
     /// What a held request does with its turn.
     fn step<'a>(&'a self, ask: &'a mut Ask, held: &'a mut Held, since: Instant, turn: Turn) -> Step<'a> {
         match turn {
+            Turn::Attempt(_) if self.is_free_by_now(ask) => {
+                let hold = held.so_far(since);
+                held.failed();
+                Step::Now(ControlFlow::Break(Ok(self.permit(
+                    Charges::default(),
+                    None,
+                    ask.edge.into(),
+                    Some(hold),
+                ))))
+            }
             Turn::Attempt(_) => match self.limiter.take_now(ask.charges.as_slice()) {
                 Some(decision) => Step::Now(self.attempted(ask, held, since, Ok(decision))),
                 None => Step::Later(Box::pin(async move {
@@ -141,6 +151,12 @@ impl Admission {
             },
             Turn::ShuttingDown => Step::Now(ControlFlow::Break(Err(fault(ask, Fault::ShuttingDown)))),
         }
+    }
+
+    /// Has a held request go by the limits in force, and tells whether these leave it nothing to wait for.
+    fn is_free_by_now(&self, ask: &mut Ask) -> bool {
+        self.refresh(ask);
+        ask.charges.is_empty()
     }
 
     /// What an attempt of a held request comes to; it may go on waiting.

@@ -13,7 +13,7 @@ use fairlane_identity::{Hasher, ModelPattern, ModelRules};
 
 use super::{AssembleError, limits::quotas};
 use crate::{
-    admission::{BackendCharges, Limiter},
+    admission::{BackendCharges, Generation, Limiter},
     dimension::Dimension,
     echo::EchoSettings,
     limits::Charges,
@@ -25,13 +25,13 @@ use crate::{
 
 pub(super) fn proxy(
     config: &GatewayConfig,
-    charges: &HashMap<Arc<str>, Charges>,
-    limiter: &Arc<Limiter>,
+    quota: impl Fn(&str) -> Option<Arc<dyn BackendQuota>>,
+    previous: Option<&Proxy>,
 ) -> Result<Proxy, AssembleError> {
     let backends = config
         .backends
         .iter()
-        .map(|backend| self::backend(backend, quota(charges.get(&*backend.name), limiter)))
+        .map(|backend| self::backend(backend, quota(&backend.name)))
         .collect::<Result<Vec<_>, _>>()?;
     let request = &config.timeouts.request;
     let timeouts = Timeouts {
@@ -43,7 +43,10 @@ pub(super) fn proxy(
             total: request.streaming.total,
         },
     };
-    Ok(Proxy::new(backends, timeouts)?)
+    Ok(match previous {
+        Some(previous) => previous.successor(backends, timeouts)?,
+        None => Proxy::new(backends, timeouts)?,
+    })
 }
 
 fn backend(backend: &model::Backend, quota: Option<Arc<dyn BackendQuota>>) -> Result<Backend, AssembleError> {
@@ -98,9 +101,14 @@ fn rules(patterns: &[fairlane_config::ModelPattern]) -> Result<ModelRules, Assem
         .map_err(|_| AssembleError::Value("a model pattern is not valid"))
 }
 
-fn quota(charges: Option<&Charges>, limiter: &Arc<Limiter>) -> Option<Arc<dyn BackendQuota>> {
-    let charges = charges.filter(|charges| !charges.is_empty())?.clone();
-    Some(Arc::new(BackendCharges::new(Arc::clone(limiter), charges, Charges::default())))
+/// The limit of a backend, if it has one.
+pub(super) fn quota(
+    charges: &Charges,
+    limiter: &Arc<Limiter>,
+    generation: Generation,
+) -> Option<Arc<dyn BackendQuota>> {
+    let quota = BackendCharges::new(Arc::clone(limiter), charges.clone(), Charges::default(), generation);
+    (!charges.is_empty()).then(|| Arc::new(quota) as Arc<dyn BackendQuota>)
 }
 
 /// What a request is charged at each backend, by the backend's name.

@@ -78,6 +78,16 @@ impl Tenants {
     }
 }
 
+/// The weight of every tenant that a key may have.
+pub(super) fn weights(
+    config: &GatewayConfig,
+    hasher: &Hasher,
+    directory: &Directory,
+) -> HashMap<TenantKey, Weight> {
+    let tenants = Tenants::new(config, hasher);
+    directory.identities().iter().map(|identity| tenants.of(identity)).map(|it| (it.key, it.weight)).collect()
+}
+
 const fn dimension(configured: Configured) -> TenantDimension {
     match configured {
         Configured::User => TenantDimension::User,

@@ -15,7 +15,7 @@ use crate::{
     dimension::Dimension,
     limits::{
         Buckets, CallerPlan, Charges, EdgeLimits, IdentityLimits, IdentityQuotas, ModelLimits, Period,
-        PeriodQuota, RuleBuckets,
+        PeriodQuota, QuotaTable, RuleBuckets,
     },
 };
 
@@ -38,13 +38,14 @@ fn quota(rate: Rate) -> Result<PeriodQuota, AssembleError> {
 }
 
 /// Buckets that get a place of their own, at the most: those of keys, users, teams and models, each with four periods of
-/// requests and three of tokens.
+/// requests and three of tokens, and as many again for what is new after a reload.
 pub(super) fn known_buckets(config: &GatewayConfig) -> usize {
+    const NEW: usize = 4_096;
     const AT_MOST: usize = 65_536;
     let models: usize = config.backends.iter().map(|backend| backend.models.len()).sum();
     let overrides = config.rate_limiting.limits.per_model.overrides.len();
     let known = 3 * config.api_keys.keys.len() + models + overrides + 2;
-    (7 * known).min(AT_MOST)
+    (2 * 7 * known + NEW).min(AT_MOST)
 }
 
 /// Quotas per identity: those of its override, else the dimension's own.
@@ -104,6 +105,9 @@ pub(super) fn identity(
     directory: &Directory,
     limiter: &Limiter,
 ) -> Result<IdentityLimits, AssembleError> {
+    if !config.rate_limiting.enabled {
+        return Ok(IdentityLimits::default());
+    }
     let limits = &config.rate_limiting.limits;
     let per_key = PerIdentity::new(&limits.per_api_key, |id| hasher.api_key_id(id))?;
     let per_user = PerIdentity::new(&limits.per_user, |name| hasher.user(name.as_str()))?;
@@ -174,6 +178,33 @@ fn models(config: &GatewayConfig, hasher: &Hasher, limiter: &Limiter) -> Result<
         served: rules(served.into_iter().map(|text| (text, common.clone())).collect())?,
         unnamed,
     })
+}
+
+/// The quotas of all buckets that are known beforehand, and everybody who might have one.
+pub(super) fn table(
+    config: &GatewayConfig,
+    hasher: &Hasher,
+    directory: &Directory,
+    edge: &EdgeLimits,
+    limits: &IdentityLimits,
+    backends: &HashMap<Arc<str>, Charges>,
+) -> QuotaTable {
+    let mut table = QuotaTable::default();
+    for identity in directory.identities() {
+        let digests = [Some(identity.key().digest()), identity.user(), identity.team()];
+        digests.into_iter().flatten().for_each(|digest| table.know(digest));
+    }
+    let served = config.backends.iter().flat_map(|backend| &backend.models);
+    let overrides = config.rate_limiting.limits.per_model.overrides.keys();
+    for rule in served.chain(overrides) {
+        table.know(hasher.model(rule.as_str()));
+    }
+    table.know(hasher.model(""));
+    config.backends.iter().for_each(|backend| table.know(hasher.backend(&backend.name)));
+    table.set(edge.global.as_slice());
+    table.set(limits.charges());
+    table.set(backends.values().flat_map(Charges::as_slice));
+    table
 }
 
 /// Gives buckets that are known beforehand a place of their own, found without a look-up.

@@ -1,6 +1,7 @@
 //! Configuration in, working parts out: the one place where the leaves' types are made from configured values.
 
 mod backends;
+mod foundation;
 mod identities;
 mod limits;
 mod store;
@@ -11,17 +12,17 @@ use fairlane_config::{
     GatewayConfig,
     model::{self, TokenEstimator},
 };
-use fairlane_fair_queue::{Class, ClassLimits, Limits, Reason};
-use fairlane_identity::{AddressSet, ClientPrefix, Directory, DirectoryError, Hasher, TrustedProxies};
+use fairlane_fair_queue::{Class, ClassLimits, Limits, Reason, TenantKey, Weight};
+use fairlane_identity::{AddressSet, ClientPrefix, Directory, DirectoryError, TrustedProxies};
 use fairlane_limiter::{QuotaError, redis::SettingsError};
+use parking_lot::Mutex;
 
-pub use self::store::redis_settings;
+pub use self::{foundation::Foundation, store::redis_settings};
 
 use crate::{
-    admission::{Admission, Edge, Limiter, QueueSettings},
-    clock::TokioClock,
+    admission::{Admission, Edge, Generation, Limiter, QueueSettings},
     edge::{EdgeSettings, EdgeTimeouts, Workers},
-    limits::{Charges, IdentityLimits},
+    limits::{Charges, IdentityLimits, QuotaTable},
     proxy::{InvalidCredential, InvalidTarget, Proxy, ProxyError},
     request::{Estimator, Routes, TokenSettings},
     telemetry::Telemetry,
@@ -58,6 +59,14 @@ pub struct Parts {
     pub proxy: Arc<Proxy>,
     /// What a request is charged at each of them.
     pub backend_charges: HashMap<Arc<str>, Charges>,
+    /// The weight of each tenant.
+    pub weights: HashMap<TenantKey, Weight>,
+    /// How long a drain may take.
+    pub drain_timeout: Duration,
+    /// Which in the row of limits these are.
+    generation: Generation,
+    /// The quotas that are to be put in force.
+    quotas: Mutex<QuotaTable>,
 }
 
 /// How a body is read.
@@ -119,44 +128,43 @@ pub enum AssembleError {
     Value(&'static str),
 }
 
-/// Builds everything that a request meets. Must be called on a Tokio runtime.
+/// Builds everything that a request meets, over what the gateway keeps. Must be called on a Tokio runtime.
+///
+/// Nothing that serves requests is changed: that is for [`Parts::commit`] and for whoever puts the parts in the place of
+/// `previous`, the parts of the configuration before. Of these, connections to backends and what is known of their health
+/// are kept where a backend is the same.
 ///
 /// # Errors
 ///
-/// What validation cannot see: certificates, say, or the system refusing random bytes.
-pub fn assemble(config: &GatewayConfig) -> Result<Parts, AssembleError> {
-    let (rate_limiting, request) = (&config.rate_limiting, &config.timeouts.request);
-    let clock = TokioClock::start();
-    let hasher = hasher(&config.identity)?;
-    let routes = Routes::new(config.server.paths.iter().map(String::as_str));
-    let telemetry = Arc::new(Telemetry::new(
-        rate_limiting.fair_queuing.tenant_dimension.as_str(),
-        Reason::of(Class::Requests).iter().map(|reason| reason.as_str()),
-        routes.all().iter().map(|route| &*route.path),
-    ));
-    let limiter = Arc::new(store::limiter(config, clock, Arc::clone(&telemetry))?);
+/// What validation cannot see: certificates that cannot be read, say.
+pub fn assemble(
+    config: &GatewayConfig,
+    foundation: &Foundation,
+    previous: Option<&Parts>,
+) -> Result<Parts, AssembleError> {
+    let request = &config.timeouts.request;
+    let Foundation { hasher, limiter, admission } = foundation;
+    let generation = limiter.generation().next();
+    let routes = routes(config);
+    let telemetry = Arc::new(telemetry(config, &routes));
 
-    let directory = identities::directory(&config.api_keys, &hasher)?;
-    let edge = Edge::new(Arc::clone(&limiter), limits::edge(config, &hasher, &limiter)?);
-    let limits = if rate_limiting.enabled {
-        limits::identity(config, &hasher, &directory, &limiter)?
-    } else {
-        IdentityLimits::default()
-    };
+    let directory = identities::directory(&config.api_keys, hasher)?;
+    let edge_limits = limits::edge(config, hasher, limiter)?;
+    let limits = limits::identity(config, hasher, &directory, limiter)?;
+    let backend_charges = backends::charges(config, hasher)?;
+    let quotas = limits::table(config, hasher, &directory, &edge_limits, &limits, &backend_charges);
     let tokens = tokens(config);
     if limits.count_tokens() {
         tokens.estimator.prepare();
     }
-    let admission = Admission::new(Arc::clone(&limiter), queue(config), clock, Arc::clone(&telemetry));
-    let backend_charges = backends::charges(config, &hasher)?;
-    let proxy = backends::proxy(config, &backend_charges, &limiter)?;
+    let quota = |name: &str| backends::quota(backend_charges.get(name)?, limiter, generation);
+    let proxy = backends::proxy(config, quota, previous.map(|parts| &*parts.proxy))?;
     Ok(Parts {
         trusted_proxies: TrustedProxies::new(
             config.server.trusted_proxies.iter().map(model_range).collect::<AddressSet>(),
         ),
-        edge,
+        edge: Edge::new(Arc::clone(limiter), edge_limits),
         routes,
-        directory,
         permissive: config.api_keys.mode == model::AuthMode::Permissive,
         body: BodyBounds {
             max_bytes: usize::try_from(config.server.max_body_bytes.get()).unwrap_or(usize::MAX),
@@ -164,14 +172,39 @@ pub fn assemble(config: &GatewayConfig) -> Result<Parts, AssembleError> {
             total: request.standard.total.max(request.streaming.total),
         },
         models: backends::listed_models(config),
+        weights: identities::weights(config, hasher, &directory),
+        directory,
         limits,
         tokens,
-        admission: Arc::new(admission),
-        limiter,
+        admission: Arc::new(admission.successor(queue(config), generation)),
+        limiter: Arc::clone(limiter),
         proxy: Arc::new(proxy),
         backend_charges,
         telemetry,
+        drain_timeout: config.server.drain_timeout,
+        generation,
+        quotas: Mutex::new(quotas),
     })
+}
+
+impl Parts {
+    /// Puts the limits of these parts in force, for all that is held or under way too. Cannot fail.
+    pub fn commit(&self) {
+        self.limiter.adopt(std::mem::take(&mut *self.quotas.lock()), self.generation);
+        self.admission.take_over(&self.weights, Arc::clone(&self.telemetry));
+    }
+}
+
+fn routes(config: &GatewayConfig) -> Routes {
+    Routes::new(config.server.paths.iter().map(String::as_str))
+}
+
+fn telemetry(config: &GatewayConfig, routes: &Routes) -> Telemetry {
+    Telemetry::new(
+        config.rate_limiting.fair_queuing.tenant_dimension.as_str(),
+        Reason::of(Class::Requests).iter().map(|reason| reason.as_str()),
+        routes.all().iter().map(|route| &*route.path),
+    )
 }
 
 /// What the accept loop is told.
@@ -203,20 +236,6 @@ fn model_range(range: &fairlane_config::AddressRange) -> ipnet::IpNet {
 fn prefix(config: &GatewayConfig) -> Result<ClientPrefix, AssembleError> {
     ClientPrefix::new(config.server.ipv4_prefix.get(), config.server.ipv6_prefix.get())
         .map_err(|_| AssembleError::Value("a client's address prefix is longer than an address"))
-}
-
-fn hasher(identity: &model::Identity) -> Result<Hasher, AssembleError> {
-    let random;
-    let key = if identity.hash_key.is_empty() {
-        tracing::warn!("identity.hash_key is not set: names are hashed with a key of this process only");
-        let mut bytes = [0; 32];
-        getrandom::fill(&mut bytes).map_err(|_| AssembleError::Random)?;
-        random = bytes;
-        &random[..]
-    } else {
-        identity.hash_key.expose().as_bytes()
-    };
-    Hasher::new(key).map_err(|_| AssembleError::Value("the hash key is empty"))
 }
 
 /// How requests are held, if they are: queued for want of requests, deferred for want of tokens.

@@ -4,11 +4,14 @@ mod check;
 mod explain;
 mod init;
 mod load;
+mod log;
 mod output;
+mod reload;
 mod serve;
 mod show;
 #[cfg(test)]
 mod tests;
+mod watch;
 
 use std::{
     ffi::OsString,

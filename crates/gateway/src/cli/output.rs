@@ -9,10 +9,14 @@ use super::Exit;
 
 /// Tells an error with its causes.
 pub(super) fn fail(error: &dyn std::error::Error) -> Exit {
-    let causes = std::iter::successors(error.source(), |cause| cause.source());
-    let told = causes.fold(error.to_string(), |told, cause| format!("{told}: {cause}"));
-    say(format!("error: {told}"));
+    say(format!("error: {}", with_causes(error)));
     Exit::Failed
+}
+
+/// An error and its causes in a line.
+pub(super) fn with_causes(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    causes.fold(error.to_string(), |told, cause| format!("{told}: {cause}"))
 }
 
 /// To standard output, where a closed pipe is the reader's choice.

@@ -5,10 +5,7 @@ use std::{
     path::Path,
 };
 
-use fairlane_config::{
-    Overrides,
-    model::{Log, LogFormat, LogLevel},
-};
+use fairlane_config::Overrides;
 use fairlane_gateway::{
     edge::Workers,
     gateway::{Cut, Gateway},
@@ -17,28 +14,28 @@ use fairlane_gateway::{
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
     sync::oneshot,
+    task::AbortHandle,
 };
-use tracing_subscriber::filter::LevelFilter;
 
 use super::{
     Exit,
     load::{Form, Refusal, find, load},
+    log,
     output::{fail, say},
+    reload::Reloading,
 };
 
 /// Runs the gateway until it is asked to stop.
 pub(super) fn serve(given: Option<&Path>, overrides: Overrides) -> Exit {
-    let config = match find(given).and_then(|path| load(&path, overrides)) {
-        Ok(inspected) => inspected.into_config(),
+    let loaded = match find(given).and_then(|path| load(&path, overrides.clone())) {
+        Ok(inspected) => inspected,
         Err(refusal) => {
             refuse(&refusal);
             return Exit::Configuration;
         }
     };
-    start_log(&config.log);
-    for warning in config.warnings().redacted() {
-        tracing::warn!("{warning}");
-    }
+    let level = log::start(&loaded.config().log);
+    log::warnings(loaded.config().warnings());
     let started = tokio::runtime::Runtime::new().and_then(|runtime| {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Ok((runtime, Workers::start(cores)?))
@@ -47,26 +44,14 @@ pub(super) fn serve(given: Option<&Path>, overrides: Overrides) -> Exit {
         Ok(started) => started,
         Err(error) => return fail(&error),
     };
-    let served = runtime.block_on(async {
+    let served = runtime.block_on(async move {
         let exporter = Exporter::install().map_err(|error| fail(&error))?;
-        let gateway = Gateway::bind(&config, exporter).map_err(|error| fail(&error))?.served_by(workers);
-        let mut signals = Signals::listen().map_err(|error| fail(&error))?;
-        announce(&gateway);
-        let (stop, stopped) = oneshot::channel::<()>();
-        let serving = gateway.serve(async { stopped.await.unwrap_or(()) });
-        let impatience = async {
-            let name = signals.asked_to_stop().await;
-            tracing::info!("{name}");
-            _ = stop.send(());
-            signals.asked_to_stop().await
-        };
-        tokio::select! {
-            cut = serving => Ok(cut),
-            name = impatience => {
-                tracing::warn!("{name} again: stopping at once");
-                Err(Exit::Failed)
-            }
-        }
+        let gateway = Gateway::bind(loaded.config(), exporter, workers).map_err(|error| fail(&error))?;
+        let hang_up = signal(SignalKind::hangup()).map_err(|error| fail(&error))?;
+        let reloading = Reloading::new(&loaded, overrides, gateway.reloader(), level);
+        // What was read is not needed to serve.
+        drop(loaded);
+        run(gateway, tokio::spawn(reloading.go_on(hang_up)).abort_handle()).await
     });
     match served {
         Ok(cut) => {
@@ -74,6 +59,29 @@ pub(super) fn serve(given: Option<&Path>, overrides: Overrides) -> Exit {
             Exit::Done
         }
         Err(exit) => exit,
+    }
+}
+
+/// Serves until a signal asks to stop; a second one does not wait for the drain.
+async fn run(gateway: Gateway, reloading: AbortHandle) -> Result<Cut, Exit> {
+    let mut signals = Signals::listen().map_err(|error| fail(&error))?;
+    announce(&gateway);
+    let (stop, stopped) = oneshot::channel::<()>();
+    let serving = gateway.serve(async { stopped.await.unwrap_or(()) });
+    let impatience = async {
+        let name = signals.asked_to_stop().await;
+        tracing::info!("{name}");
+        // A gateway that goes has no use for another configuration.
+        reloading.abort();
+        _ = stop.send(());
+        signals.asked_to_stop().await
+    };
+    tokio::select! {
+        cut = serving => Ok(cut),
+        name = impatience => {
+            tracing::warn!("{name} again: stopping at once");
+            Err(Exit::Failed)
+        }
     }
 }
 
@@ -106,46 +114,22 @@ fn tell_cut(cut: Cut) {
     }
 }
 
-/// The signals that mean something to a server.
+/// The signals that end a server.
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
-    hang_up: Signal,
 }
 
 impl Signals {
     fn listen() -> io::Result<Self> {
-        Ok(Self {
-            terminate: signal(SignalKind::terminate())?,
-            interrupt: signal(SignalKind::interrupt())?,
-            hang_up: signal(SignalKind::hangup())?,
-        })
+        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
     }
 
     /// Waits for one that asks to stop, and tells its name.
     async fn asked_to_stop(&mut self) -> &'static str {
-        loop {
-            tokio::select! {
-                _ = self.terminate.recv() => return "SIGTERM",
-                _ = self.interrupt.recv() => return "SIGINT",
-                // Its default would end the process of an operator who means to reload.
-                _ = self.hang_up.recv() => tracing::warn!("SIGHUP: reloading is not supported; restart instead"),
-            }
+        tokio::select! {
+            _ = self.terminate.recv() => "SIGTERM",
+            _ = self.interrupt.recv() => "SIGINT",
         }
-    }
-}
-
-fn start_log(log: &Log) {
-    let level = match log.level {
-        LogLevel::Error => LevelFilter::ERROR,
-        LogLevel::Warn => LevelFilter::WARN,
-        LogLevel::Info => LevelFilter::INFO,
-        LogLevel::Debug => LevelFilter::DEBUG,
-        LogLevel::Trace => LevelFilter::TRACE,
-    };
-    let subscriber = tracing_subscriber::fmt().with_max_level(level).with_writer(io::stderr);
-    match log.format {
-        LogFormat::Json => subscriber.json().init(),
-        _ => subscriber.with_ansi(io::stderr().is_terminal()).init(),
     }
 }

@@ -10,6 +10,7 @@ use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::service::Service;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
 use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -28,7 +29,8 @@ use crate::body::Body;
 /// connection has ended.
 ///
 /// Every request carries a [`Connection`](super::Connection) and is to be given to [`vet`](super::vet) first. It counts as in flight
-/// from the call of the service to the end, or the drop, of its answer's body. `activity` is kept up to date.
+/// from the call of the service to the end, or the drop, of its answer's body. `activity` is kept up to date. When `settings`
+/// change, connections that are open keep those that they were made with.
 ///
 /// Once `drain` is cancelled, connections already in the listen queue are still taken, then the listener is closed. Idle
 /// connections are closed, busy ones answer what they have begun, the last answer with `connection: close`; a connection on
@@ -44,7 +46,7 @@ use crate::body::Body;
 /// it.
 pub async fn serve<S>(
     listener: TcpListener,
-    settings: EdgeSettings,
+    settings: watch::Receiver<EdgeSettings>,
     service: S,
     drain: CancellationToken,
     activity: Activity,
@@ -53,6 +55,8 @@ pub async fn serve<S>(
     S::Future: Send + 'static,
 {
     let streams = TaskTracker::new();
+    let mut changes = settings;
+    let settings = changes.borrow_and_update().clone();
     let mut edge = Edge {
         protocols: Arc::new(Protocols::new(&settings, streams.clone())),
         registry: Registry::new(activity.clone()),
@@ -63,11 +67,16 @@ pub async fn serve<S>(
     };
     let mut acceptor = Acceptor::default();
     let mut drained = pin!(drain.cancelled());
+    let mut may_change = true;
     loop {
         let has_room = edge.has_room();
         tokio::select! {
             biased;
             () = &mut drained => break,
+            changed = changes.changed(), if may_change => match changed {
+                Ok(()) => edge.change(changes.borrow_and_update().clone(), &streams),
+                Err(_) => may_change = false,
+            },
             Some(ended) = edge.open.join_next() => report(ended),
             (socket, peer) = acceptor.accept(&listener), if has_room => edge.take(socket, peer),
         }
@@ -96,6 +105,12 @@ where
     S: Service<Request<Incoming>, Response = Response<Body>, Error = Infallible> + Clone + Send + 'static,
     S::Future: Send + 'static,
 {
+    /// Has connections that are made from here on go by other settings.
+    fn change(&mut self, settings: EdgeSettings, streams: &TaskTracker) {
+        self.protocols = Arc::new(Protocols::new(&settings, streams.clone()));
+        self.settings = settings;
+    }
+
     fn has_room(&self) -> bool {
         self.open.len() < self.settings.max_connections
     }

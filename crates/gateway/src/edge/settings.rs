@@ -5,6 +5,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::watch;
+
 use super::Workers;
 
 /// Bounds of the wire edge.
@@ -66,6 +68,14 @@ impl Default for EdgeSettings {
             exempt: Arc::new(|_| false),
             workers: Workers::default(),
         }
+    }
+}
+
+impl EdgeSettings {
+    /// These settings for ever, for an edge that nobody changes.
+    #[must_use]
+    pub fn for_ever(self) -> watch::Receiver<Self> {
+        watch::channel(self).1
     }
 }
 

@@ -89,6 +89,22 @@ impl Charges {
         Self(self.0.iter().filter(|charge| class_of(&charge.key) == class).copied().collect())
     }
 
+    /// Adds one charge.
+    pub(super) fn push(&mut self, charge: Charge) {
+        self.0.push(charge);
+    }
+
+    /// Keeps the charges that `keep` wants, as it leaves them.
+    pub(super) fn retain(&mut self, keep: impl FnMut(&mut Charge) -> bool) {
+        self.0.retain(keep);
+    }
+
+    /// Whether tokens are among what is charged.
+    #[must_use]
+    pub fn count_tokens(&self) -> bool {
+        self.0.iter().any(|charge| class_of(&charge.key) == Class::Tokens)
+    }
+
     /// Adds all charges of `others`.
     pub fn extend(&mut self, others: &Self) {
         self.0.extend_from_slice(&others.0);

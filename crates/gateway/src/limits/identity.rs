@@ -136,12 +136,16 @@ impl IdentityLimits {
         Self { plans, models, models_count_tokens, plans_count_tokens }
     }
 
+    /// Every bucket of keys, users, teams and models.
+    pub fn charges(&self) -> impl Iterator<Item = &Charge> {
+        let plans = self.plans.values().map(|plan| &plan.buckets);
+        plans.chain(self.models.all()).flat_map(Buckets::iter)
+    }
+
     /// Which dimension each bucket that somebody may wait for belongs to.
     #[must_use]
     pub fn gates(&self) -> HashMap<GateKey, Dimension> {
-        let plans = self.plans.values().map(|plan| &plan.buckets);
-        let charges = plans.chain(self.models.all()).flat_map(Buckets::iter);
-        charges.filter_map(|charge| Some((gate_of(charge), Dimension::of(&charge.key)?))).collect()
+        self.charges().filter_map(|charge| Some((gate_of(charge), Dimension::of(&charge.key)?))).collect()
     }
 
     /// The plan of a key that the directory knows.

@@ -4,6 +4,7 @@ mod charges;
 mod edge;
 mod identity;
 mod period;
+mod table;
 
 pub(crate) use self::charges::USUAL_CHARGES;
 pub use self::{
@@ -11,4 +12,5 @@ pub use self::{
     edge::EdgeLimits,
     identity::{Buckets, CallerPlan, IdentityLimits, IdentityQuotas, ModelLimits, RuleBuckets},
     period::{Period, PeriodQuota},
+    table::QuotaTable,
 };

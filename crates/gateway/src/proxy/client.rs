@@ -105,12 +105,16 @@ pub(super) struct TrustedRoots {
 }
 
 impl TrustedRoots {
-    /// The settings for one backend.
+    /// The settings for one backend, `certificates` being the file of its own and what is in it.
     ///
     /// # Errors
     ///
     /// When its certificates, or the system's, cannot be read.
-    pub(super) fn config(&mut self, https: bool, ca_file: Option<&Path>) -> Result<ClientConfig, ProxyError> {
+    pub(super) fn config(
+        &mut self,
+        https: bool,
+        certificates: Option<(&Path, &[u8])>,
+    ) -> Result<ClientConfig, ProxyError> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let builder = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
@@ -119,8 +123,8 @@ impl TrustedRoots {
             // Never used for a handshake; trusting nobody is the safe value.
             return Ok(builder.with_root_certificates(rustls::RootCertStore::empty()).with_no_client_auth());
         }
-        if let Some(path) = ca_file {
-            let roots = read_roots(path)
+        if let Some((path, pem)) = certificates {
+            let roots = read_roots(pem)
                 .map_err(|source| ProxyError::Certificates { path: path.to_owned(), source })?;
             return Ok(builder.with_root_certificates(roots).with_no_client_auth());
         }
@@ -134,9 +138,9 @@ impl TrustedRoots {
     }
 }
 
-fn read_roots(path: &Path) -> Result<rustls::RootCertStore, BoxError> {
+fn read_roots(pem: &[u8]) -> Result<rustls::RootCertStore, BoxError> {
     let mut roots = rustls::RootCertStore::empty();
-    for certificate in CertificateDer::pem_file_iter(path)? {
+    for certificate in CertificateDer::pem_slice_iter(pem) {
         roots.add(certificate?)?;
     }
     if roots.is_empty() {

@@ -1,6 +1,5 @@
 //! One backend while the gateway runs: its connections, its health, its counters.
 
-use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -13,10 +12,11 @@ use http::{HeaderMap, Method, Request, Response, StatusCode};
 use super::backend_body::BackendBody;
 use super::client::{BackendClient, OutboundBody, TrustedRoots};
 use super::health::Health;
+use super::server::Server;
 use super::telemetry::BackendMetrics;
 use super::{
     Backend, BackendQuota, Credential, ForwardError, HealthSettings, HttpTarget, Payload, ProxyError,
-    Reached, Target, Timeouts,
+    Reached, Timeouts,
 };
 use crate::body::{Body, BoxError};
 use crate::echo::{self, EchoSettings};
@@ -30,12 +30,7 @@ pub(super) struct Endpoint {
     pub(super) metrics: BackendMetrics,
     models: ModelRules,
     credential: Option<Credential>,
-    server: Server,
-}
-
-enum Server {
-    Http { target: HttpTarget, client: BackendClient },
-    Echo(EchoSettings),
+    server: Arc<Server>,
 }
 
 /// What one attempt sends.
@@ -61,21 +56,21 @@ async fn echoed(settings: &EchoSettings, attempt: Attempt) -> Response<Body> {
 // === impl Endpoint ===
 
 impl Endpoint {
+    /// Sets a backend up; what is known of it, and its connections, are those of `previous` where it is the same.
     pub(super) fn new(
         backend: Backend,
         timeouts: &Timeouts,
         roots: &mut TrustedRoots,
+        previous: Option<&Self>,
     ) -> Result<Self, ProxyError> {
         let Backend { name, target, credential, ca_file, weight, models, health: settings, quota } = backend;
-        let health = Arc::new(Health::new(Arc::clone(&name)));
-        let server = match target {
-            Target::Http(target) => {
-                let tls = roots.config(target.is_https(), ca_file.as_deref().map(Path::new))?;
-                let client = BackendClient::new(&target, tls, timeouts.connect, Arc::clone(&health));
-                Server::Http { target, client }
-            }
-            Target::Echo(settings) => Server::Echo(settings),
-        };
+        let same = previous.filter(|previous| previous.server.is_at(&target));
+        let health = same.map_or_else(
+            || Arc::new(Health::new(Arc::clone(&name))),
+            |previous| Arc::clone(&previous.health),
+        );
+        let kept = same.map(|previous| &previous.server);
+        let server = Server::at(target, timeouts.connect, ca_file.as_deref(), roots, &health, kept)?;
         let metrics = BackendMetrics::new(Arc::clone(&name));
         Ok(Self { name, weight: weight.max(1), settings, quota, health, metrics, models, credential, server })
     }
@@ -106,8 +101,8 @@ impl Endpoint {
     }
 
     fn outgoing(&self, attempt: Attempt) -> Result<Outgoing<'_>, BoxError> {
-        let (target, client) = match &self.server {
-            Server::Http { target, client } => (target, client),
+        let (target, client) = match &*self.server {
+            Server::Http(remote) => (remote.target(), &remote.client),
             Server::Echo(settings) => return Ok(Outgoing::Echo(Box::pin(echoed(settings, attempt)))),
         };
         let uri = target.uri(&attempt.path)?;
@@ -148,20 +143,21 @@ impl Endpoint {
 
     /// Whether the backend answers its health check well.
     pub(super) async fn check(&self) -> bool {
-        let Server::Http { target, client } = &self.server else { return true };
+        let Server::Http(remote) = &*self.server else { return true };
+        let target = remote.target();
         let Some(uri) = self.settings.path.as_ref().and_then(|path| target.uri(path).ok()) else {
             return true;
         };
         let mut request = Box::new(Request::new(OutboundBody::new(Payload::default(), Reached::default())));
         *request.uri_mut() = uri;
         self.sign(target, request.headers_mut());
-        client.send(request).await.is_ok_and(|response| response.status().is_success())
+        remote.client.send(request).await.is_ok_and(|response| response.status().is_success())
     }
 
     /// Closes connections that have been idle for too long.
     pub(super) fn sweep(&self) {
-        if let Server::Http { client, .. } = &self.server {
-            client.sweep();
+        if let Server::Http(remote) = &*self.server {
+            remote.client.sweep();
         }
     }
 

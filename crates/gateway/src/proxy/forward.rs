@@ -78,12 +78,43 @@ impl Proxy {
     ///
     /// When the certificates that an `https` backend is checked against cannot be read.
     pub fn new(backends: Vec<Backend>, timeouts: Timeouts) -> Result<Self, ProxyError> {
+        Self::after(None, backends, timeouts)
+    }
+
+    /// Prepares backends that are to take the place of these. Where one is the same, by its name and its address, it keeps
+    /// what is known of its health, and its connections too, unless they would be made in another way.
+    ///
+    /// # Errors
+    ///
+    /// See [`new`](Self::new).
+    pub fn successor(&self, backends: Vec<Backend>, timeouts: Timeouts) -> Result<Self, ProxyError> {
+        Self::after(Some(self), backends, timeouts)
+    }
+
+    fn after(
+        previous: Option<&Self>,
+        backends: Vec<Backend>,
+        timeouts: Timeouts,
+    ) -> Result<Self, ProxyError> {
         let mut roots = TrustedRoots::default();
-        let endpoints = backends
-            .into_iter()
-            .map(|backend| Endpoint::new(backend, &timeouts, &mut roots).map(Arc::new))
-            .collect::<Result<_, _>>()?;
+        let endpoint = |backend: Backend| {
+            let previous = previous.and_then(|previous| previous.endpoint(&backend.name));
+            Endpoint::new(backend, &timeouts, &mut roots, previous).map(Arc::new)
+        };
+        let endpoints = backends.into_iter().map(endpoint).collect::<Result<_, _>>()?;
         Ok(Self { endpoints, timeouts, rotation: Rotation::new() })
+    }
+
+    fn endpoint(&self, name: &str) -> Option<&Endpoint> {
+        self.endpoints.iter().find(|endpoint| *endpoint.name == *name).map(|endpoint| &**endpoint)
+    }
+
+    /// Has metrics tell of these backends, and no more of those of `previous` that are gone.
+    pub fn take_over(&self, previous: &Self) {
+        for gone in previous.endpoints.iter().filter(|gone| self.endpoint(&gone.name).is_none()) {
+            gone.health.forget();
+        }
+        self.endpoints.iter().for_each(|endpoint| endpoint.health.publish());
     }
 
     /// Starts the active health checks of the backends that have them.

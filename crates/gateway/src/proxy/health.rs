@@ -131,7 +131,14 @@ impl Health {
         self.publish();
     }
 
-    fn publish(&self) {
+    /// The backend is no longer one: its gauge reads neither up nor down. A series cannot be taken back, and one that
+    /// stood at zero would be alarming for ever.
+    pub(super) fn forget(&self) {
+        self.up.set(f64::NAN);
+    }
+
+    /// Tells metrics how it stands.
+    pub(super) fn publish(&self) {
         let up =
             !self.down.load(Ordering::Relaxed) && self.failures.load(Ordering::Relaxed) < FAILURES_TO_REST;
         self.up.set(if up { 1.0 } else { 0.0 });

@@ -29,6 +29,7 @@ mod health;
 mod payload;
 mod pool;
 mod quota;
+mod server;
 mod taken;
 mod target;
 mod telemetry;

@@ -6,7 +6,7 @@ use http::{HeaderValue, Uri};
 use crate::echo::EchoSettings;
 
 /// What a backend's address means.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
     /// A server reached over HTTP or HTTPS.
     Http(HttpTarget),
@@ -15,7 +15,7 @@ pub enum Target {
 }
 
 /// A server's base address, taken apart once so that no request has to.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HttpTarget {
     pub(super) scheme: Scheme,
     pub(super) authority: Authority,

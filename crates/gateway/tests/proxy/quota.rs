@@ -38,7 +38,8 @@ fn charge(name: &str, capacity: u64, seconds: u64) -> Charges {
 }
 
 fn limited(backend: Backend, limiter: &Arc<Limiter>, requests: &Charges) -> Backend {
-    let quota = BackendCharges::new(Arc::clone(limiter), requests.clone(), Charges::default());
+    let quota =
+        BackendCharges::new(Arc::clone(limiter), requests.clone(), Charges::default(), limiter.generation());
     Backend { quota: Some(Arc::new(quota)), ..backend }
 }
 
@@ -145,7 +146,7 @@ async fn a_caller_that_leaves_while_the_store_is_asked_costs_the_backend_nothing
 async fn what_can_never_fit_is_told_as_that() {
     let limiter = limiter();
     let tokens = charge("a", 100, 1);
-    let quota = BackendCharges::new(Arc::clone(&limiter), Charges::default(), tokens);
+    let quota = BackendCharges::new(Arc::clone(&limiter), Charges::default(), tokens, limiter.generation());
     let proxy = proxy([Backend { quota: Some(Arc::new(quota)), ..echo("a") }]);
     assert!(proxy.forward(Outbound { tokens: 60, ..post("{}") }).await.is_ok());
     let error = proxy.forward(Outbound { tokens: 60, ..post("{}") }).await.unwrap_err();

@@ -2,6 +2,7 @@
 
 mod body;
 mod caps;
+mod changes;
 mod drain;
 mod follower;
 mod framing;
@@ -20,6 +21,7 @@ use hyper::body::Incoming;
 use hyper::service::{Service, service_fn};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::net::TcpStream;
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -93,6 +95,10 @@ struct Edge {
 
 impl Edge {
     fn start(settings: EdgeSettings, service: impl Serves) -> Self {
+        Self::start_with(settings.for_ever(), service)
+    }
+
+    fn start_with(settings: watch::Receiver<EdgeSettings>, service: impl Serves) -> Self {
         let listener = bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).unwrap();
         let address = listener.local_addr().unwrap();
         let drain = CancellationToken::new();

@@ -4,6 +4,7 @@
 use std::{fs, path::PathBuf};
 
 use fairlane_tests::{
+    command,
     editor::{CURSOR, Editor, Squiggle, node, package},
     run,
 };
@@ -181,6 +182,31 @@ async fn a_reference_to_the_environment_may_stand_for_any_string() {
     assert_eq!(editor.squiggles(&text).await, []);
 }
 
+/// Checks that a text is checked, and that nothing in it is underlined.
+async fn has_no_squiggle(editor: &mut Editor, text: &str, name: &str) {
+    // Without a schema nothing would be wrong either.
+    let spoiled = format!("{text}\nno_such_section: 1\n");
+    let line = spoiled.lines().count();
+    let expected = squiggle(line, "no_such_section", "Property no_such_section is not allowed.");
+    assert_eq!(editor.squiggles(&spoiled).await, [expected], "{name}");
+
+    assert_eq!(editor.squiggles(text).await, [], "{name}");
+}
+
+#[tokio::test]
+async fn what_init_writes_has_no_squiggle() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut init = command(&["init", "fairlane.yaml"]);
+    init.current_dir(folder.path());
+    let finished = run(init).await;
+    assert_eq!(finished.code, 0, "{}", finished.printed());
+
+    // The schema that its first line names was written beside it.
+    let mut editor = Editor::start(folder.path()).await;
+    let text = fs::read_to_string(folder.path().join("fairlane.yaml")).unwrap();
+    has_no_squiggle(&mut editor, &text, "fairlane.yaml").await;
+}
+
 #[tokio::test]
 async fn the_examples_have_no_squiggle() {
     let mut editor = editor().await;
@@ -190,16 +216,8 @@ async fn the_examples_have_no_squiggle() {
         if path.extension().is_none_or(|ending| ending != "yaml") {
             continue;
         }
-        let name = path.display();
         let text = fs::read_to_string(&path).unwrap();
-        // Without a schema nothing would be wrong either.
-        let spoiled = format!("{text}\nno_such_section: 1\n");
-        let squiggles = editor.squiggles(&spoiled).await;
-        let line = spoiled.lines().count();
-        let expected = squiggle(line, "no_such_section", "Property no_such_section is not allowed.");
-        assert_eq!(squiggles, [expected], "{name}");
-
-        assert_eq!(editor.squiggles(&text).await, [], "{name}");
+        has_no_squiggle(&mut editor, &text, &path.display().to_string()).await;
         seen += 1;
     }
     assert!(seen >= 4, "{seen}");

@@ -21,7 +21,7 @@ use workspace::Workspace;
 const HELP: &str = "\
 cargo xtask <task>
 
-  gen [--check]            write the generated files (schemas/, docs/configuration.md), or only compare them
+  gen [--check]            write what is generated (schemas/, docs/configuration.md, the codes of docs/diagnostics.md), or only compare it
   test                     set up what the tests need, then run them all, the documented and the runnable examples too
   bench [name] [--quick]   run the benchmarks: all, or those of that name or crate; --quick measures shorter
   tidy                     check the layout: layers, modules, sizes, lints, documents

@@ -176,7 +176,9 @@ async fn a_light_tenant_beside_a_flood_gets_all_it_asks_for_and_soon() {
     let waits = answers.iter().map(|answer| answer.number("x-fair-queue-wait-ms").unwrap_or(0));
     let mean = waits.sum::<u64>() / answers.len() as u64;
     assert!(mean <= 350, "a mean wait of {mean} ms");
+    // Of what flows into the bucket meanwhile: how much of that is lost to a busy machine does not depend on the tenant.
+    let flowed = RATE as f64 * start.elapsed().as_secs_f64();
     let seen = &load.backend.seen()[first..];
     let own = seen.iter().filter(|seen| seen.header("x-tenant") == "b").count();
-    check(&[own as f64 * 100.0 / seen.len() as f64], &[30.0]);
+    check(&[own as f64 * 100.0 / flowed], &[30.0]);
 }

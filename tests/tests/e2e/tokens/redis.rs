@@ -1,7 +1,8 @@
 //! Budgets in a real Redis: the same numbers, in one round trip to decide and one to settle.
 
 use fairlane_redis_servers::Server;
-use fairlane_tests::{Backend, Call, Config, Gate, Gateway, RawBackend, Reply, wait::until};
+use fairlane_tests::{Backend, Call, Config, Gate, Gateway, Pending, RawBackend, Reply, wait::until};
+use rustix::process::Signal;
 use serde_json::json;
 
 use super::{
@@ -92,4 +93,46 @@ async fn every_way_out_leaves_the_budget_where_the_usage_puts_it() {
         (probe(&gateway, &backend).await == expected).then_some(())
     })
     .await;
+}
+
+#[tokio::test]
+async fn who_does_not_fit_is_held_until_redis_says_that_it_does() {
+    let (backend, server) = (Backend::start().await, Server::start().await);
+    backend.always(|_| {
+        let mut answer = Api::Chat.answer(1, false);
+        // As much as was reserved, so that nothing comes back.
+        answer["usage"] = json!({"prompt_tokens": 100, "completion_tokens": 50, "total_tokens": 150});
+        Reply::json(200, &answer)
+    });
+    // A request at once, and one in each 150 ms.
+    let config = people(Config::with(&backend))
+        .limit("per_team: { tokens_per_minute: 60000, token_burst_capacity: 150 }")
+        .rate_limiting("deferred_admission: { enabled: true, max_wait_ms: 60000 }");
+    let gateway = started(config, &server).await;
+    let answers: Vec<_> = (0..4).map(|_| gateway.begin(ask(Api::Chat, false))).collect();
+    let mut deferred = 0;
+    for answer in answers {
+        let answer = answer.answer().await;
+        assert_eq!(answer.status, 200, "{}", answer.printed());
+        deferred += usize::from(!answer.header("x-deferred-admission-wait-ms").is_empty());
+    }
+    assert_eq!(deferred, 3);
+}
+
+#[tokio::test]
+async fn what_a_killed_gateway_had_reserved_stays_taken() {
+    let (backend, server) = (Backend::start().await, Server::start().await);
+    let config = || people(Config::with(&backend)).limit(&budget("user", BUDGET));
+    let (mut killed, other) = (started(config(), &server).await, started(config(), &server).await);
+    let never = Gate::new();
+    for _ in 0..3 {
+        backend.next(Reply::json(200, &json!({})).after(&never));
+    }
+    let running: Vec<_> = (0..3).map(|_| killed.begin(ask(Api::Chat, false))).collect();
+    backend.request(3).await;
+    killed.signal(Signal::KILL);
+    assert_eq!(killed.exited().await, -1);
+    running.into_iter().for_each(Pending::leave);
+    // Nobody is there to settle them. They are never given back, only flow in again as all that is used does.
+    assert_eq!(left(&other, &backend).await, BUDGET - 3 * Api::Chat.reserved());
 }

@@ -135,3 +135,22 @@ async fn overrides_and_a_keys_own_limit_count_tokens_too() {
     let answer = gateway.call(Call::post(Api::Chat.path(), &large).key("key-of-carol")).await;
     assert_eq!(answer.code(), "request_exceeds_limit", "the hour's is the smallest");
 }
+
+#[tokio::test]
+async fn a_prompt_is_counted_by_the_tokenizer_where_that_is_asked_for() {
+    let backend = Backend::start().await;
+    backend.always(|_| Reply::json(500, &json!({"error": {}})));
+    // A hundred tokens to the tokenizers of these models; a hundred and fifty by their length.
+    let text = vec!["hello"; 100].join(" ");
+    let request =
+        json!({"model": "gpt-4o", "max_tokens": 50, "messages": [{"role": "user", "content": text}]});
+    for (estimator, prompt) in [("bytes", 150), ("tiktoken", 100)] {
+        let gateway = with_budget(&backend, "user", |config| {
+            config.rate_limiting(&format!("tokens: {{ estimator: {estimator} }}"))
+        })
+        .await;
+        let answer = gateway.call(Call::post("/v1/chat/completions", &request).key("key-of-alice")).await;
+        let remaining = answer.number("x-ratelimit-remaining-tokens").unwrap();
+        assert_eq!(remaining, BUDGET as u64 - prompt - 50, "{estimator}");
+    }
+}

@@ -373,6 +373,23 @@ fn files_of_kept_values_may_be_gone() {
 // === around it ===
 
 #[test]
+fn a_reload_is_drawn_with_each_key_under_its_line_and_no_secret() {
+    let after = "
+server: { listen: '0.0.0.0:7000' }
+identity: { hash_key: '${ALICE_KEY}' }
+rate_limiting:
+  limits: { global: { requests_per_second: 1 } }
+  storage: redis
+  redis:
+    url: 'rediss://gateway:${BOB_KEY}@two'
+    timeout_ms: 70
+";
+    let drawn = reloaded(FLEET, after).warnings().drawn(false);
+    assert!(SECRETS.iter().all(|secret| !drawn.contains(secret)), "{drawn}");
+    insta::assert_snapshot!("drawn", drawn);
+}
+
+#[test]
 fn what_is_kept_shows_no_secret() {
     let fixed = running(FLEET);
     let loader = format!("{:?}", Loader::new(&environment()).keeping(fixed.clone()));

@@ -30,9 +30,17 @@ impl TokioClock {
     }
 }
 
+impl TokioClock {
+    /// The time as the limiter counts it.
+    #[must_use]
+    pub fn limiter(&self, at: Instant) -> Timestamp {
+        let since = at.saturating_duration_since(self.origin);
+        Timestamp::from_micros(u64::try_from(since.as_micros()).unwrap_or(u64::MAX))
+    }
+}
+
 impl Clock for TokioClock {
     fn now(&self) -> Timestamp {
-        let since = Instant::now().saturating_duration_since(self.origin);
-        Timestamp::from_micros(u64::try_from(since.as_micros()).unwrap_or(u64::MAX))
+        self.limiter(Instant::now())
     }
 }

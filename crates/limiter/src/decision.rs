@@ -196,6 +196,13 @@ impl Balances {
         self.buckets.get(index).map(Bucket::remaining)
     }
 
+    /// The time until the bucket of the charge at this position is full: as much of its balance as is told to callers
+    /// beside what remains.
+    #[must_use]
+    pub fn until_full(&self, index: usize) -> Option<Duration> {
+        self.buckets.get(index).map(|bucket| bucket.until_full(self.now))
+    }
+
     /// All balances in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Balance> + '_ {
         self.buckets.iter().map(|bucket| bucket.balance(self.now))

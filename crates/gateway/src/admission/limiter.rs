@@ -247,7 +247,7 @@ impl Limiter {
 impl Gauges {
     fn timed(&self, store: &MemoryStore<TokioClock>, charges: &[Charge]) -> Decision {
         let before = Instant::now();
-        let decision = store.take_now(charges);
+        let decision = store.take_at(charges, store.clock().limiter(before));
         self.store.seconds.record(before.elapsed());
         self.decided(charges, &decision);
         decision

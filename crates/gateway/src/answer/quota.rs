@@ -1,8 +1,9 @@
 //! The header fields that tell how much of a limit is left.
 
-use std::time::Duration;
+use std::{ops::Range, time::Duration};
 
-use bytes::BytesMut;
+use bytes::Bytes;
+use fairlane_limiter::Quota;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use smallvec::SmallVec;
 
@@ -22,37 +23,32 @@ pub struct Quotas {
 pub struct QuotaStatus {
     /// Its dimension.
     pub dimension: Dimension,
-    /// What it holds when full, in requests or tokens.
-    pub limit: u64,
+    /// What it holds when full, in requests or tokens, and how fast it refills.
+    pub quota: Quota,
     /// What is left, in requests or tokens; a debt counts as nothing.
     pub remaining: u64,
     /// Until it is full again.
     pub reset: Duration,
-    /// From empty to full.
-    pub window: Duration,
 }
 
 impl QuotaStatus {
     /// The tighter of two: the one with the smaller share left, the first where they are equal.
     #[must_use]
     pub fn tighter(self, other: Self) -> Self {
-        if is_smaller_share((other.remaining, other.limit), (self.remaining, self.limit)) {
-            other
-        } else {
-            self
-        }
+        let share = |status: &Self| (status.remaining, status.quota.capacity());
+        if is_smaller_share(share(&other), share(&self)) { other } else { self }
     }
 
-    fn write_policy(&self, text: &mut Pieces, wording: &Wording) {
+    fn write_policy(&self, text: &mut Text, wording: &Wording) {
         text.quoted(self.dimension.policy_name(), wording.suffix);
         text.push(";q=");
-        text.number(self.limit);
+        text.number(self.quota.capacity());
         text.push(";w=");
-        text.number(ceil_seconds(self.window).max(1));
+        text.number(ceil_seconds(fill_time(self.quota)).max(1));
         text.push(wording.unit);
     }
 
-    fn write_status(&self, text: &mut Pieces, wording: &Wording, retry_after: Option<Duration>) {
+    fn write_status(&self, text: &mut Text, wording: &Wording, retry_after: Option<Duration>) {
         text.quoted(self.dimension.policy_name(), wording.suffix);
         text.push(";r=");
         text.number(self.remaining);
@@ -72,7 +68,7 @@ struct Wording {
     unit: &'static str,
 }
 
-const REQUESTS: Wording = Wording {
+static REQUESTS: Wording = Wording {
     limit: HeaderName::from_static("x-ratelimit-limit-requests"),
     remaining: HeaderName::from_static("x-ratelimit-remaining-requests"),
     reset: HeaderName::from_static("x-ratelimit-reset-requests"),
@@ -81,7 +77,7 @@ const REQUESTS: Wording = Wording {
     unit: "",
 };
 
-const TOKENS: Wording = Wording {
+static TOKENS: Wording = Wording {
     limit: HeaderName::from_static("x-ratelimit-limit-tokens"),
     remaining: HeaderName::from_static("x-ratelimit-remaining-tokens"),
     reset: HeaderName::from_static("x-ratelimit-reset-tokens"),
@@ -110,25 +106,43 @@ impl Quotas {
     ///
     /// `retry_after`: for a refusal; no `t` is later than `Retry-After`.
     pub fn write(&self, headers: &mut HeaderMap, retry_after: Option<Duration>) {
-        let requests = self.requests.as_ref().map(|quota| (quota, REQUESTS));
-        let tokens = self.tokens.as_deref().map(|quota| (quota, TOKENS));
-        let met: SmallVec<[_; 2]> = requests.into_iter().chain(tokens).collect();
-        if met.is_empty() {
+        let requests = self.requests.as_ref().map(|status| (status, &REQUESTS));
+        let tokens = self.tokens.as_deref().map(|status| (status, &TOKENS));
+        let met = || requests.into_iter().chain(tokens);
+        if requests.is_none() && tokens.is_none() {
             return;
         }
-        // Nearly every answer has these: one buffer is cut into all of them.
-        let mut text = Pieces(BytesMut::with_capacity(128 * met.len()));
-        for (quota, wording) in &met {
-            headers.insert(&wording.limit, text.piece(|text| text.number(quota.limit)));
-            headers.insert(&wording.remaining, text.piece(|text| text.number(quota.remaining)));
-            headers.insert(&wording.reset, text.piece(|text| write_go_duration(text, quota.reset)));
+        // Nearly every answer has these: all of them are slices of one text.
+        let mut text = Text(Vec::with_capacity(256));
+        let mut fields: SmallVec<[(&HeaderName, Range<usize>); FIELDS]> = SmallVec::new();
+        for (status, wording) in met() {
+            fields.push((&wording.limit, text.piece(|text| text.number(status.quota.capacity()))));
+            fields.push((&wording.remaining, text.piece(|text| text.number(status.remaining))));
+            fields.push((&wording.reset, text.piece(|text| write_go_duration(text, status.reset))));
         }
-        let policy = text.list(&met, |text, (quota, wording)| quota.write_policy(text, wording));
-        headers.insert(HeaderName::from_static("ratelimit-policy"), policy);
-        let status = text.list(&met, |text, (quota, wording)| quota.write_status(text, wording, retry_after));
-        headers.insert(HeaderName::from_static("ratelimit"), status);
+        fields
+            .push((&POLICY, text.list(met(), |text, (status, wording)| status.write_policy(text, wording))));
+        let write = |text: &mut Text, (status, wording): (&QuotaStatus, _)| {
+            status.write_status(text, wording, retry_after);
+        };
+        fields.push((&STATUS, text.list(met(), write)));
+
+        let text = Bytes::from(text.0);
+        // Grown once: a backend's answer has few fields, and leaves no room for these and the names that answers are given.
+        headers.reserve(fields.len() + 2);
+        for (name, piece) in fields {
+            // Digits, letters and punctuation only.
+            let value = HeaderValue::from_maybe_shared(text.slice(piece));
+            headers.insert(name, value.unwrap_or(HeaderValue::from_static("")));
+        }
     }
 }
+
+/// The fields of both classes.
+const FIELDS: usize = 8;
+
+static POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+static STATUS: HeaderName = HeaderName::from_static("ratelimit");
 
 impl From<Option<QuotaStatus>> for Quotas {
     fn from(requests: Option<QuotaStatus>) -> Self {
@@ -141,20 +155,32 @@ pub(crate) fn is_smaller_share(a: (u64, u64), b: (u64, u64)) -> bool {
     u128::from(a.0) * u128::from(b.1) < u128::from(b.0) * u128::from(a.1)
 }
 
-/// Header values written one after the other into one allocation.
-struct Pieces(BytesMut);
+/// From empty to full.
+fn fill_time(quota: Quota) -> Duration {
+    const NANOS_PER_DAY: u128 = 86_400 * 1_000_000_000;
+    let nanos = u128::from(quota.capacity()) * NANOS_PER_DAY / u128::from(quota.refill_per_day());
+    Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+}
 
-impl Pieces {
-    fn piece(&mut self, write: impl FnOnce(&mut Self)) -> HeaderValue {
+/// Header values written one after the other.
+struct Text(Vec<u8>);
+
+impl Text {
+    /// Where in the text it stands.
+    fn piece(&mut self, write: impl FnOnce(&mut Self)) -> Range<usize> {
+        let start = self.0.len();
         write(self);
-        // Digits, letters and punctuation only.
-        HeaderValue::from_maybe_shared(self.0.split().freeze()).unwrap_or(HeaderValue::from_static(""))
+        start..self.0.len()
     }
 
     /// A list of several.
-    fn list<T>(&mut self, items: &[T], mut write: impl FnMut(&mut Self, &T)) -> HeaderValue {
+    fn list<T>(
+        &mut self,
+        items: impl Iterator<Item = T>,
+        mut write: impl FnMut(&mut Self, T),
+    ) -> Range<usize> {
         self.piece(|text| {
-            for (at, item) in items.iter().enumerate() {
+            for (at, item) in items.enumerate() {
                 if at > 0 {
                     text.push(", ");
                 }
@@ -163,6 +189,7 @@ impl Pieces {
         })
     }
 
+    #[inline(always)]
     fn push(&mut self, text: &str) {
         self.0.extend_from_slice(text.as_bytes());
     }
@@ -184,8 +211,9 @@ fn ceil_seconds(time: Duration) -> u64 {
 }
 
 /// A duration as Go prints it, to the millisecond, rounded up: `12ms`, `1.5s`, `6m0s`, `23h59m59.5s`.
-fn write_go_duration(text: &mut Pieces, time: Duration) {
-    let millis = u64::try_from(time.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
+fn write_go_duration(text: &mut Text, time: Duration) {
+    let rest = u64::from(time.subsec_nanos().div_ceil(1_000_000));
+    let millis = time.as_secs().saturating_mul(1_000).saturating_add(rest);
     let (seconds, millis) = (millis / 1_000, millis % 1_000);
     let (minutes, hours) = (seconds / 60, seconds / 3_600);
     if seconds == 0 && millis > 0 {
@@ -219,30 +247,35 @@ fn tenth(number: u64, place: u64) -> u8 {
 mod tests {
     use super::*;
 
+    fn written_go(time: Duration) -> String {
+        let mut text = Text(Vec::new());
+        write_go_duration(&mut text, time);
+        String::from_utf8(text.0).unwrap()
+    }
+
     #[test]
     fn durations_take_gos_form() {
-        let shown = |millis: u64| {
-            let mut text = Pieces(BytesMut::new());
-            text.piece(|text| write_go_duration(text, Duration::from_millis(millis)))
-        };
+        let shown = |millis: u64| written_go(Duration::from_millis(millis));
         assert_eq!(shown(0), "0s");
         assert_eq!(shown(12), "12ms");
         assert_eq!(shown(1_500), "1.5s");
         assert_eq!(shown(2_000), "2s");
         assert_eq!(shown(360_000), "6m0s");
         assert_eq!(shown(86_399_050), "23h59m59.05s");
-        let nearly = Pieces(BytesMut::new()).piece(|text| write_go_duration(text, Duration::from_nanos(1)));
-        assert_eq!(nearly, "1ms", "rounded up: asking earlier would be too early");
+        assert_eq!(
+            written_go(Duration::from_nanos(1)),
+            "1ms",
+            "rounded up: asking earlier would be too early"
+        );
     }
 
     #[test]
     fn the_tighter_bucket_has_the_smaller_share() {
         let status = |dimension, limit, remaining| QuotaStatus {
             dimension,
-            limit,
+            quota: Quota::per_minute(limit).unwrap(),
             remaining,
             reset: Duration::from_secs(1),
-            window: Duration::from_secs(60),
         };
         let user = status(Dimension::User, 10, 5);
         let model = status(Dimension::Model, 1_000, 400);
@@ -255,20 +288,18 @@ mod tests {
     fn per_user() -> QuotaStatus {
         QuotaStatus {
             dimension: Dimension::User,
-            limit: 100,
+            quota: Quota::per_minute(100).unwrap(),
             remaining: 12,
             reset: Duration::from_millis(52_800),
-            window: Duration::from_secs(60),
         }
     }
 
     fn tokens_per_team() -> QuotaStatus {
         QuotaStatus {
             dimension: Dimension::Team,
-            limit: 90_000,
+            quota: Quota::per_hour(90_000).unwrap(),
             remaining: 500,
             reset: Duration::from_secs(3_000),
-            window: Duration::from_secs(3_600),
         }
     }
 

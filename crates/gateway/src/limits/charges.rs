@@ -1,7 +1,5 @@
 //! The charges of one decision.
 
-use std::time::Duration;
-
 use fairlane_fair_queue::Class;
 use fairlane_identity::Digest;
 use fairlane_limiter::{Balances, BucketKey, Charge, Quota};
@@ -156,28 +154,21 @@ impl Charges {
     }
 
     fn tightest_among(&self, range: std::ops::Range<usize>, balances: &Balances) -> Option<QuotaStatus> {
-        let left = |index| u64::try_from(balances.remaining(index).unwrap_or(0)).unwrap_or(0);
         let start = range.start;
-        let mut charges = self.0.get(range)?.iter().zip(start..).map(|(charge, index)| (index, charge));
-        let first = charges.next()?;
-        let (index, charge) = charges.fold(first, |tightest, other| {
-            let of = |(index, charge): (usize, &Charge)| (left(index), charge.quota.capacity());
-            if is_smaller_share(of(other), of(tightest)) { other } else { tightest }
+        let mut charges = self.0.get(range)?.iter().zip(start..).map(|(charge, index)| {
+            let remaining = u64::try_from(balances.remaining(index).unwrap_or(0)).unwrap_or(0);
+            (index, charge, remaining)
         });
-        let balance = balances.get(index)?;
+        let first = charges.next()?;
+        let (index, charge, remaining) = charges.fold(first, |tightest, other| {
+            let share = |(_, charge, remaining): (usize, &Charge, u64)| (remaining, charge.quota.capacity());
+            if is_smaller_share(share(other), share(tightest)) { other } else { tightest }
+        });
         Some(QuotaStatus {
             dimension: Dimension::of(&charge.key)?,
-            limit: charge.quota.capacity(),
-            remaining: left(index),
-            reset: balance.until_full,
-            window: fill_time(charge.quota),
+            quota: charge.quota,
+            remaining,
+            reset: balances.until_full(index)?,
         })
     }
-}
-
-/// From empty to full.
-fn fill_time(quota: Quota) -> Duration {
-    const NANOS_PER_DAY: u128 = 86_400 * 1_000_000_000;
-    let nanos = u128::from(quota.capacity()) * NANOS_PER_DAY / u128::from(quota.refill_per_day());
-    Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
 }

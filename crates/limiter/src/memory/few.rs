@@ -28,15 +28,55 @@ enum Place {
     Slot { slot: usize },
 }
 
+/// The buckets of a few charges, locked.
+///
+/// Filled where it stands: it is large, and every copy would cost more than a lock.
+struct Locked<'a> {
+    shards: [Option<MutexGuard<'a, Shard>>; USUAL_CHARGES],
+    /// How many of them there are.
+    held: usize,
+    slots: [Option<MutexGuard<'a, Option<Bucket>>>; USUAL_CHARGES],
+    /// By charge.
+    places: [Place; USUAL_CHARGES],
+}
+
 impl Buckets {
-    /// Decides on at most [`USUAL_CHARGES`] charges, or leaves it to the long way.
+    /// Decides on at most [`USUAL_CHARGES`] charges the short way, if it can be.
     #[inline]
-    pub(super) fn take_few(&self, charges: &[Charge], now: Timestamp) -> Option<Decision> {
+    pub(super) fn take_few(&self, charges: &[Charge], now: Timestamp) -> Decision {
         if charges.len() > USUAL_CHARGES || charges.iter().any(|charge| charge.cost > charge.quota.capacity())
         {
-            return None;
+            return self.take_all(charges, now);
         }
+        let mut locked = Locked {
+            shards: [const { None }; USUAL_CHARGES],
+            held: 0,
+            slots: [const { None }; USUAL_CHARGES],
+            places: [Place::Slot { slot: 0 }; USUAL_CHARGES],
+        };
+        let mut observed = PerCharge::new();
+        if self.lock_few(charges, &mut locked).is_none()
+            || locked.observe(charges, now, &mut observed).is_none()
+        {
+            drop(locked);
+            return self.take_all(charges, now);
+        }
+        let decision = Decision::judge(now, observed, |at| charges[at].cost);
+        match &decision {
+            Decision::Granted(granted) => self.store(&mut locked, true, granted.balances().buckets()),
+            Decision::Denied(denied) => self.store(&mut locked, false, denied.balances().buckets()),
+            Decision::Impossible(_) => {}
+        }
+        for shard in locked.shards[..locked.held].iter_mut().flatten() {
+            self.sweep_if_due(shard, now);
+        }
+        decision
+    }
 
+    /// Finds and locks the buckets, or nothing if that takes the long way.
+    #[inline(always)]
+    fn lock_few<'a>(&'a self, charges: &[Charge], locked: &mut Locked<'a>) -> Option<()> {
+        let Locked { shards, held, slots, places } = locked;
         let mut hashes = [0_u64; USUAL_CHARGES];
         let mut shard_order = [0_u64; USUAL_CHARGES];
         let mut slot_order = [0_u64; USUAL_CHARGES];
@@ -59,9 +99,7 @@ impl Buckets {
 
         // All shards before the first look into one, and a touch of all places before the first search, so that the
         // processor waits for the memory of all buckets at once.
-        let mut shards: [Option<MutexGuard<'_, Shard>>; USUAL_CHARGES] = [const { None }; USUAL_CHARGES];
         let mut holders = [0_usize; USUAL_CHARGES];
-        let mut held = 0;
         for (nth, &order) in shard_order.iter().enumerate() {
             if nth > 0 && number(shard_order[nth - 1]) == number(order) {
                 let twins =
@@ -72,16 +110,15 @@ impl Buckets {
                     }
                 }
             } else {
-                shards[held] = Some(lock(&self.shards[usize::try_from(number(order)).ok()?]));
-                held += 1;
+                shards[*held] = Some(lock(&self.shards[usize::try_from(number(order)).ok()?]));
+                *held += 1;
             }
-            holders[nth] = held - 1;
+            holders[nth] = *held - 1;
         }
         let touched = shard_order.iter().zip(&holders).map(|(order, shard)| {
             shards[*shard].as_deref().map_or(0, |shard| shard.touch(hashes[position(*order)]))
         });
         black_box(touched.fold(0, |all, one| all ^ one));
-        let mut places = [Place::Slot { slot: 0 }; USUAL_CHARGES];
         for (&order, &shard) in shard_order.iter().zip(&holders) {
             let at = position(order);
             let table = shards[shard].as_deref()?;
@@ -91,8 +128,6 @@ impl Buckets {
             }
             places[at] = Place::Entry { shard, index };
         }
-        let mut slots: [Option<MutexGuard<'_, Option<Bucket>>>; USUAL_CHARGES] =
-            [const { None }; USUAL_CHARGES];
         for (nth, &order) in slot_order.iter().enumerate() {
             if nth > 0 && number(slot_order[nth - 1]) == number(order) {
                 return None;
@@ -101,27 +136,19 @@ impl Buckets {
             slots[nth] = Some(lock(&claims[at]?.bucket));
             places[at] = Place::Slot { slot: nth };
         }
+        Some(())
+    }
 
-        let mut observed = PerCharge::new();
-        for (place, charge) in places.iter().zip(charges) {
-            let last = match *place {
-                Place::Entry { shard, index } => Some(shards[shard].as_deref()?.get(index)?.bucket),
-                Place::Slot { slot } => *slots[slot].as_deref()?,
-            };
-            observed.push(Bucket::observe(last, charge.quota, now));
-        }
-        let decision = Decision::judge(now, observed, |at| charges[at].cost);
-
-        let (taken, became) = match &decision {
-            Decision::Granted(granted) => (true, granted.balances().buckets()),
-            Decision::Denied(denied) => (false, denied.balances().buckets()),
-            Decision::Impossible(_) => return None,
-        };
+    /// Writes back what buckets became; those from which nothing is taken only if their quota changed.
+    #[inline(always)]
+    fn store(&self, locked: &mut Locked<'_>, taken: bool, became: &[Bucket]) {
+        let Locked { shards, slots, places, .. } = locked;
         for (place, bucket) in places.iter().zip(became) {
             match *place {
                 Place::Entry { shard, index } => {
-                    let shard = shards[shard].as_deref_mut()?;
-                    let entry = shard.get_mut(index)?;
+                    // Observed just before under the same locks: it is there.
+                    let Some(shard) = shards[shard].as_deref_mut() else { continue };
+                    let Some(entry) = shard.get_mut(index) else { continue };
                     let changed = entry.bucket.quota() != bucket.quota();
                     if taken || changed {
                         entry.bucket = *bucket;
@@ -131,17 +158,27 @@ impl Buckets {
                     }
                 }
                 Place::Slot { slot } => {
-                    let stored = slots[slot].as_deref_mut()?;
+                    let Some(stored) = slots[slot].as_deref_mut() else { continue };
                     if taken || stored.is_some_and(|last| last.quota() != bucket.quota()) {
                         *stored = Some(*bucket);
                     }
                 }
             }
         }
-        for shard in shards[..held].iter_mut().flatten() {
-            self.sweep_if_due(shard, now);
+    }
+}
+
+impl Locked<'_> {
+    #[inline(always)]
+    fn observe(&self, charges: &[Charge], now: Timestamp, observed: &mut PerCharge<Bucket>) -> Option<()> {
+        for (place, charge) in self.places.iter().zip(charges) {
+            let last = match *place {
+                Place::Entry { shard, index } => Some(self.shards[shard].as_deref()?.get(index)?.bucket),
+                Place::Slot { slot } => *self.slots[slot].as_deref()?,
+            };
+            observed.push(Bucket::observe(last, charge.quota, now));
         }
-        Some(decision)
+        Some(())
     }
 }
 

@@ -148,6 +148,12 @@ impl<C: Clock> MemoryStore<C> {
         self.buckets.take(charges, self.clock.now())
     }
 
+    /// Takes as [`take_now`](Self::take_now) does, at a time that the caller has just read from the same clock.
+    #[inline]
+    pub fn take_at(&self, charges: &[Charge], now: Timestamp) -> Decision {
+        self.buckets.take(charges, now)
+    }
+
     /// Decides as [`take_now`](Self::take_now) would and takes nothing; see [`Store::peek`].
     pub fn peek_now(&self, charges: &[Charge]) -> Decision {
         self.buckets.peek(charges, self.clock.now())
@@ -236,7 +242,7 @@ impl Buckets {
     fn take(&self, charges: &[Charge], now: Timestamp) -> Decision {
         match charges {
             [charge] => self.take_one(charge, now),
-            _ => self.take_few(charges, now).unwrap_or_else(|| self.take_all(charges, now)),
+            _ => self.take_few(charges, now),
         }
     }
 

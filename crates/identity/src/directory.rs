@@ -6,11 +6,11 @@ use std::{
     sync::Arc,
 };
 
-use subtle::ConstantTimeEq;
+use subtle::{Choice, ConstantTimeEq};
 
 use crate::{
     credential::Credential,
-    hasher::{Digest, Hasher},
+    hasher::{Digest, DigestMap, Hasher},
     identity::{Identity, KeyId},
     key::KeyEntry,
     model::ModelRules,
@@ -34,7 +34,7 @@ pub struct Directory {
     hasher: Hasher,
     identities: Vec<Arc<Identity>>,
     by_id: HashMap<Arc<str>, usize>,
-    by_secret: HashMap<Digest, Record>,
+    by_secret: DigestMap<Record>,
     /// Every user, team and key of every entry.
     known: HashSet<TenantId>,
     /// What the entries resolve to, by the configured dimension.
@@ -111,7 +111,7 @@ impl Directory {
             hasher: hasher.clone(),
             identities: Vec::new(),
             by_id: HashMap::new(),
-            by_secret: HashMap::new(),
+            by_secret: DigestMap::default(),
             known: HashSet::new(),
             resolved: HashSet::new(),
         };
@@ -171,7 +171,7 @@ impl Directory {
 
     fn record(&self, sha256: &[u8; 32]) -> Option<&Record> {
         let record = self.by_secret.get(&self.hasher.api_key_sha256(sha256))?;
-        bool::from(record.sha256.ct_eq(sha256)).then_some(record)
+        bool::from(is_same(&record.sha256, sha256)).then_some(record)
     }
 
     /// The identity behind a key's id, for settings that name keys.
@@ -221,6 +221,15 @@ impl Directory {
         tenants.dedup();
         tenants
     }
+}
+
+/// Compares in constant time, by words: a fence round every byte would cost four times as much.
+fn is_same(one: &[u8; 32], other: &[u8; 32]) -> Choice {
+    let ((one, _), (other, _)) = (one.as_chunks::<8>(), other.as_chunks::<8>());
+    let words = one.iter().zip(other);
+    words.fold(Choice::from(1), |same, (one, other)| {
+        same & u64::from_le_bytes(*one).ct_eq(&u64::from_le_bytes(*other))
+    })
 }
 
 impl fmt::Debug for Directory {

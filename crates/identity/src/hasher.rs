@@ -4,7 +4,12 @@
 //! guesses. A keyed hash cannot be undone without the key, so a [`Digest`] may be shown, logged and stored where
 //! the name may not.
 
-use std::{fmt, sync::Arc};
+use std::{
+    collections::HashMap,
+    fmt,
+    hash::{self, BuildHasherDefault},
+    sync::Arc,
+};
 
 use secrecy::{ExposeSecret, SecretBox};
 
@@ -76,6 +81,15 @@ impl Digest {
         self.0
     }
 }
+
+/// A table by digest.
+///
+/// A digest is uniform, and nobody without the hash key can steer it: eight of its bytes are a hash already.
+pub type DigestMap<V> = HashMap<Digest, V, BuildHasherDefault<DigestHash>>;
+
+/// What a [`DigestMap`] hashes digests with: some of their bytes, as they are. Of no use for anything else.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DigestHash(u64);
 
 /// Makes the digests of one installation.
 ///
@@ -191,6 +205,22 @@ impl fmt::Debug for Hasher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Hasher").finish_non_exhaustive()
     }
+}
+
+// === impl DigestHash ===
+
+impl hash::Hasher for DigestHash {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        let word = bytes.first_chunk().map_or(0, |word| u64::from_le_bytes(*word));
+        self.0 ^= word;
+    }
+
+    // A length, which is the same for all digests.
+    fn write_usize(&mut self, _: usize) {}
 }
 
 // === impl Digest ===

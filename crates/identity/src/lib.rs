@@ -16,7 +16,7 @@ pub use address::{
 };
 pub use credential::{Credential, MalformedCredential};
 pub use directory::{AuthError, Directory, DirectoryError};
-pub use hasher::{Digest, Domain, EmptyHashKey, Hasher};
+pub use hasher::{Digest, DigestHash, DigestMap, Domain, EmptyHashKey, Hasher};
 pub use identity::{Identity, KeyId};
 pub use key::{InvalidSha256, KeyEntry, KeySecret};
 pub use model::{InvalidModelPattern, ModelMatch, ModelPattern, ModelRules};

@@ -153,8 +153,15 @@ impl ModelRules {
     #[must_use]
     pub fn find(&self, model: &str) -> Option<ModelMatch<'_>> {
         let index = self.exact.get(model).copied().or_else(|| {
-            let after = self.prefixes.partition_point(|prefix| self.patterns[prefix.pattern].stem() <= model);
-            let found = longest_beginning(&self.patterns, &self.prefixes, after.checked_sub(1), model)?;
+            let nearest = match &*self.prefixes {
+                // Whether it sorts after the name or not: it begins the name, or nothing does.
+                [_] => 0,
+                prefixes => {
+                    let sorts_before = |prefix: &Prefix| self.patterns[prefix.pattern].stem() <= model;
+                    prefixes.partition_point(sorts_before).checked_sub(1)?
+                }
+            };
+            let found = longest_beginning(&self.patterns, &self.prefixes, Some(nearest), model)?;
             Some(self.prefixes[found].pattern)
         })?;
         Some(ModelMatch { index, pattern: &self.patterns[index] })

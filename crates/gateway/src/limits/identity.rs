@@ -3,7 +3,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use fairlane_fair_queue::GateKey;
-use fairlane_identity::{Digest, Identity, ModelRules};
+use fairlane_identity::{Digest, DigestMap, Identity, ModelRules};
 use fairlane_limiter::Charge;
 
 use super::{Charges, PeriodQuota};
@@ -120,7 +120,7 @@ impl ModelLimits {
 #[derive(Debug, Default)]
 pub struct IdentityLimits {
     /// Plans by the digest of the key's id.
-    plans: HashMap<Digest, Arc<CallerPlan>>,
+    plans: DigestMap<Arc<CallerPlan>>,
     /// The limits of models.
     models: ModelLimits,
     models_count_tokens: bool,
@@ -130,7 +130,7 @@ pub struct IdentityLimits {
 impl IdentityLimits {
     /// The limits of keys, by the digest of their ids, and of models.
     #[must_use]
-    pub fn new(plans: HashMap<Digest, Arc<CallerPlan>>, models: ModelLimits) -> Self {
+    pub fn new(plans: DigestMap<Arc<CallerPlan>>, models: ModelLimits) -> Self {
         let models_count_tokens = models.count_tokens();
         let plans_count_tokens = plans.values().any(|plan| !plan.buckets.tokens.is_empty());
         Self { plans, models, models_count_tokens, plans_count_tokens }

@@ -60,6 +60,26 @@ enum Field {
     TransferEncoding,
 }
 
+impl Field {
+    const fn name(self) -> &'static [u8] {
+        match self {
+            Self::ContentLength => CONTENT_LENGTH,
+            Self::TransferEncoding => TRANSFER_ENCODING,
+        }
+    }
+
+    /// Which of the two a line is, if it is one.
+    fn named(line: &[u8]) -> Option<Self> {
+        let field = match line.first()? {
+            b'c' | b'C' => Self::ContentLength,
+            b't' | b'T' => Self::TransferEncoding,
+            _ => return None,
+        };
+        let (name, rest) = line.split_at_checked(field.name().len())?;
+        (rest.first() == Some(&b':') && name.eq_ignore_ascii_case(field.name())).then_some(field)
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Digits {
     None,
@@ -108,12 +128,38 @@ impl Framing {
         while let Some((&byte, rest)) = bytes.split_first() {
             // Runs of bytes that say nothing are skipped as a whole, all else goes byte by byte.
             match self.at {
-                At::RequestLine | At::LineRest => match memchr(b'\n', bytes) {
+                At::Start if !matches!(byte, b'\r' | b'\n') => {
+                    self.head = Head::default();
+                    self.at = At::RequestLine;
+                }
+                At::RequestLine | At::LineRest => match line_end(bytes) {
                     Some(end) => {
                         self.at = At::LineStart;
                         bytes = &bytes[end + 1..];
                     }
                     None => return,
+                },
+                At::LineStart if bytes.starts_with(b"\r\n") => {
+                    self.at = self.end_of_head();
+                    bytes = &bytes[2..];
+                }
+                At::LengthValue(digits) => {
+                    self.at = self.step_length(digits, byte);
+                    bytes = rest;
+                }
+                // A field that is here whole is told by its name at once.
+                At::LineStart if !matches!(byte, b'\r' | b'\n') => match line_end(bytes) {
+                    Some(end) => match Field::named(&bytes[..end]) {
+                        Some(field) => {
+                            self.at = self.field(field);
+                            bytes = &bytes[field.name().len() + 1..];
+                        }
+                        None => bytes = &bytes[end + 1..],
+                    },
+                    None => {
+                        self.step(byte);
+                        bytes = rest;
+                    }
                 },
                 At::Length(left) => {
                     let (left, rest) = skip(left, bytes);
@@ -136,13 +182,6 @@ impl Framing {
 
     fn step(&mut self, byte: u8) {
         self.at = match self.at {
-            At::Start => match byte {
-                b'\r' | b'\n' => At::Start,
-                _ => {
-                    self.head = Head::default();
-                    At::RequestLine
-                }
-            },
             At::LineStart => match byte {
                 // A lone CR is an error to hyper; with the LF the head ends.
                 b'\r' => At::LineStart,
@@ -152,7 +191,6 @@ impl Framing {
                 _ => At::LineRest,
             },
             At::LineName { field, matched } => self.step_name(field, matched, byte),
-            At::LengthValue(digits) => self.step_length(digits, byte),
             At::ChunkStart => match hex(byte) {
                 Some(digit) => At::ChunkSize(digit),
                 None => At::Stopped,
@@ -189,29 +227,39 @@ impl Framing {
             }
             At::TrailerLineEnd => At::TrailerStart,
             At::End => At::Start,
-            at @ (At::RequestLine | At::LineRest | At::Length(_) | At::Chunk(_) | At::Stopped) => at,
+            // An empty line before a request, and what `feed` sees to.
+            at @ (At::Start
+            | At::RequestLine
+            | At::LineRest
+            | At::LengthValue(_)
+            | At::Length(_)
+            | At::Chunk(_)
+            | At::Stopped) => at,
         };
     }
 
     fn step_name(&mut self, field: Field, matched: usize, byte: u8) -> At {
-        let name = match field {
-            Field::ContentLength => CONTENT_LENGTH,
-            Field::TransferEncoding => TRANSFER_ENCODING,
-        };
-        match (name.get(matched), byte) {
+        match (field.name().get(matched), byte) {
             (_, b'\n') => At::LineStart,
             (Some(expected), byte) if byte.to_ascii_lowercase() == *expected => {
                 At::LineName { field, matched: matched + 1 }
             }
-            (None, b':') if field == Field::ContentLength => {
+            (None, b':') => self.field(field),
+            _ => At::LineRest,
+        }
+    }
+
+    /// Behind the colon of a field.
+    fn field(&mut self, field: Field) -> At {
+        match field {
+            Field::ContentLength => {
                 self.head.has_length = true;
                 At::LengthValue(Digits::None)
             }
-            (None, b':') => {
+            Field::TransferEncoding => {
                 self.head.has_encoding = true;
                 At::LineRest
             }
-            _ => At::LineRest,
         }
     }
 
@@ -254,6 +302,27 @@ impl Framing {
             Some(length) => At::Length(length),
         }
     }
+}
+
+/// Where the line ends.
+///
+/// Most lines are so short that calling a search built for long ones would cost more than looking: eight bytes at a time are
+/// compared at once (a byte of `word` is a line feed where one of `differ` is zero; see H. S. Warren, "Hacker's Delight",
+/// section 6-1).
+fn line_end(bytes: &[u8]) -> Option<usize> {
+    const SHORT: usize = 64;
+    const ONES: u64 = u64::from_ne_bytes([1; 8]);
+    let (words, _) = bytes.as_chunks::<8>();
+    let near = &words[..words.len().min(SHORT / 8)];
+    for (at, word) in near.iter().enumerate() {
+        let differ = u64::from_le_bytes(*word) ^ (ONES * 0x0a);
+        let zero = differ.wrapping_sub(ONES) & !differ & (ONES << 7);
+        if zero != 0 {
+            return Some(8 * at + zero.trailing_zeros() as usize / 8);
+        }
+    }
+    let looked = 8 * near.len();
+    memchr(b'\n', &bytes[looked..]).map(|end| looked + end)
 }
 
 /// Skips up to `left` bytes; returns how many are still due, and the bytes behind.

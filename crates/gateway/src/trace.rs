@@ -1,6 +1,6 @@
 //! The names a request goes by across services: `x-request-id` and `traceparent`, passed on or made.
 
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue, header::Entry};
 
 /// The id that answers, logs and backends know a request by.
 pub(crate) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -14,26 +14,33 @@ const MAX_ID_BYTES: usize = 128;
 
 /// Leaves exactly one sound `x-request-id` and `traceparent` in a request, and returns the id.
 pub(crate) fn name_request(headers: &mut HeaderMap) -> HeaderValue {
-    if !single(headers, &TRACEPARENT).is_some_and(is_traceparent) {
-        headers.insert(TRACEPARENT, made_traceparent());
+    keep_or_make(headers, TRACEPARENT, is_traceparent, made_traceparent);
+    keep_or_make(headers, X_REQUEST_ID, is_id, || hex(fastrand::u128(..))).clone()
+}
+
+/// Leaves one value under `name`: the one that is there, if it is the only one and sound, or one that is made.
+fn keep_or_make(
+    headers: &mut HeaderMap,
+    name: HeaderName,
+    is_sound: fn(&HeaderValue) -> bool,
+    make: impl FnOnce() -> HeaderValue,
+) -> &HeaderValue {
+    match headers.entry(name) {
+        Entry::Occupied(mut there) => {
+            let several = there.iter().nth(1).is_some();
+            if several || !is_sound(there.get()) {
+                there.insert(make());
+            }
+            there.into_mut()
+        }
+        Entry::Vacant(vacant) => vacant.insert(make()),
     }
-    if let Some(id) = single(headers, &X_REQUEST_ID).filter(|id| is_id(id)) {
-        return id.clone();
-    }
-    let id = hex(fastrand::u128(..));
-    headers.insert(X_REQUEST_ID, id.clone());
-    id
 }
 
 /// Puts the id on an answer under both names.
 pub(crate) fn name_answer(headers: &mut HeaderMap, id: HeaderValue) {
     headers.insert(REQUEST_ID, id.clone());
     headers.insert(X_REQUEST_ID, id);
-}
-
-fn single<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h HeaderValue> {
-    let mut values = headers.get_all(name).iter();
-    values.next().filter(|_| values.next().is_none())
 }
 
 fn is_id(id: &HeaderValue) -> bool {
@@ -70,12 +77,24 @@ fn hex(number: u128) -> HeaderValue {
     HeaderValue::from_bytes(&text).unwrap_or(HeaderValue::from_static(""))
 }
 
+/// Writes the last digits of a number, as many as there is room for: a multiple of eight.
 fn write_hex(text: &mut [u8], mut number: u128) {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    for byte in text.iter_mut().rev() {
-        *byte = DIGITS[usize::from((number & 15) as u8)];
-        number >>= 4;
+    for digits in text.rchunks_exact_mut(8) {
+        digits.copy_from_slice(&hex_digits((number & 0xffff_ffff) as u32));
+        number >>= 32;
     }
+}
+
+/// The eight digits of a word, made at once: each half byte moves to a byte of its own, and those above nine skip the
+/// characters between `9` and `a`.
+fn hex_digits(word: u32) -> [u8; 8] {
+    const EACH: u64 = u64::from_ne_bytes([1; 8]);
+    let mut spread = u64::from(word);
+    spread = (spread | spread << 16) & 0x0000_ffff_0000_ffff;
+    spread = (spread | spread << 8) & 0x00ff_00ff_00ff_00ff;
+    spread = (spread | spread << 4) & 0x0f0f_0f0f_0f0f_0f0f;
+    let letters = (spread + EACH * 6) >> 4 & EACH;
+    (spread + EACH * u64::from(b'0') + letters * u64::from(b'a' - b'9' - 1)).to_be_bytes()
 }
 
 #[cfg(test)]
@@ -99,6 +118,18 @@ mod tests {
         assert_eq!(named(&["a b"]).len(), 32);
         assert_eq!(named(&["one", "two"]).len(), 32);
         assert_ne!(named(&[]), named(&[]));
+    }
+
+    #[test]
+    fn digits_are_those_of_the_number() {
+        let mut number = 0x0123_4567_89ab_cdef_fedc_ba98_7654_3210;
+        for _ in 0..64 {
+            assert_eq!(hex(number), format!("{number:032x}"));
+            number = number.rotate_left(7) ^ 0x5a;
+        }
+        let mut short = *b"<--------________>";
+        write_hex(&mut short[1..17], number);
+        assert_eq!(short, *format!("<{:016x}>", number & u128::from(u64::MAX)).as_bytes());
     }
 
     #[test]

@@ -27,6 +27,18 @@ pub(crate) struct Rewake {
     task: Option<Waker>,
 }
 
+/// The wakes of one future that is polled in turns.
+#[derive(Clone, Debug)]
+pub(crate) struct Wakes(Arc<Shared>);
+
+impl Wakes {
+    /// Says, in the middle of a turn, that no wake until now needs another one.
+    pub(crate) fn answered(&self) {
+        // A swap rather than a store: what is polled next must see what was done before such a wake.
+        self.0.again.swap(false, Ordering::SeqCst);
+    }
+}
+
 #[derive(Debug, Default)]
 struct Shared {
     polling: AtomicBool,
@@ -38,6 +50,11 @@ impl Rewake {
     pub(crate) fn new() -> Self {
         let shared = Arc::new(Shared::default());
         Self { waker: Waker::from(Arc::clone(&shared)), shared, task: None }
+    }
+
+    /// What wakes it, for somebody who is polled in its turns.
+    pub(crate) fn wakes(&self) -> Wakes {
+        Wakes(Arc::clone(&self.shared))
     }
 
     /// Forgets the task that was last polled with, and lets go of it. It will not be woken any more.
@@ -52,6 +69,15 @@ impl Rewake {
         mut future: Pin<&mut F>,
         context: &mut Context<'_>,
     ) -> Poll<F::Output> {
+        self.poll_turns(context, |context| future.as_mut().poll(context))
+    }
+
+    /// The same with a closure for each turn.
+    pub(crate) fn poll_turns<T>(
+        &mut self,
+        context: &mut Context<'_>,
+        mut turn: impl FnMut(&mut Context<'_>) -> Poll<T>,
+    ) -> Poll<T> {
         if !self.task.as_ref().is_some_and(|task| task.will_wake(context.waker())) {
             self.task = Some(context.waker().clone());
             *self.shared.task.lock() = Some(context.waker().clone());
@@ -59,7 +85,7 @@ impl Rewake {
         for _ in 0..TURNS {
             self.shared.again.store(false, Ordering::SeqCst);
             self.shared.polling.store(true, Ordering::SeqCst);
-            let polled = future.as_mut().poll(&mut Context::from_waker(&self.waker));
+            let polled = turn(&mut Context::from_waker(&self.waker));
             // Whoever woke before this store is seen below; whoever does after it wakes the task.
             self.shared.polling.store(false, Ordering::SeqCst);
             if polled.is_ready() || !self.shared.again.load(Ordering::SeqCst) {
@@ -133,6 +159,43 @@ mod tests {
         let (ready, woken, _) = woken(usize::MAX);
         assert!(!ready);
         assert_eq!(woken, 1);
+    }
+
+    #[test]
+    fn what_has_been_answered_needs_no_other_turn() {
+        let task = Waker::from(Arc::<Count>::default());
+        for (answers, expected) in [(true, 1), (false, 2)] {
+            let mut rewake = Rewake::new();
+            let (wakes, mut turns) = (rewake.wakes(), 0);
+            let polled = rewake.poll_turns(&mut Context::from_waker(&task), |context| {
+                turns += 1;
+                if turns == 1 {
+                    context.waker().wake_by_ref();
+                    if answers {
+                        wakes.answered();
+                    }
+                }
+                Poll::<()>::Pending
+            });
+            assert!(polled.is_pending());
+            assert_eq!(turns, expected);
+        }
+    }
+
+    #[test]
+    fn a_wake_after_the_answer_is_not_lost() {
+        let task = Waker::from(Arc::<Count>::default());
+        let mut rewake = Rewake::new();
+        let (wakes, mut turns) = (rewake.wakes(), 0);
+        _ = rewake.poll_turns(&mut Context::from_waker(&task), |context| {
+            turns += 1;
+            if turns == 1 {
+                wakes.answered();
+                context.waker().wake_by_ref();
+            }
+            Poll::<()>::Pending
+        });
+        assert_eq!(turns, 2);
     }
 
     #[test]

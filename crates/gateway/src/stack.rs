@@ -234,15 +234,16 @@ impl Shared {
                 return Ok(self.finish(self.list_models(&entered), exchange, None));
             }
             let quota = entered.passed.quota;
-            let understood = match self.read(&head.headers, body, &exchange, &entered).await {
-                Ok((body, reading)) => self.understand(body, reading, &exchange, entered),
-                Err(fault) => Err(early(quota)(fault)),
-            };
+            let connection = head.extensions.get::<Connection>().cloned();
+            let understood =
+                match self.read(&head.headers, body, &exchange, &entered, connection.as_ref()).await {
+                    Ok((body, reading)) => self.understand(body, reading, &exchange, entered),
+                    Err(fault) => Err(early(quota)(fault)),
+                };
             let understood = match understood {
                 Ok(understood) => understood,
                 Err(refused) => return Ok(self.finish(refused.answer(exchange.dialect), exchange, None)),
             };
-            let connection = head.extensions.get::<Connection>().cloned();
             let gone = connection.as_ref().map(Connection::caller_gone);
             let answering = self.admission.clone().call(Request::from_parts(head, understood));
             let answered = match gone {
@@ -289,11 +290,15 @@ impl Shared {
         body: Incoming,
         exchange: &Exchange,
         entered: &Entered,
+        connection: Option<&Connection>,
     ) -> Result<(Bytes, Reading), Fault> {
         let bounds = self.parts.body;
         // A drip that always makes progress must still come to an end.
         let pace = Pace { progress: bounds.progress, until: Some(exchange.arrived + bounds.total) };
         let body = edge::read_body(body, bounds.max_bytes, pace).await.map_err(unread)?;
+        if let Some(connection) = connection {
+            connection.body_was_read();
+        }
         let reading = request::read(entered.kind, headers, &body, self.counting(entered)).await?;
         Ok((body, reading))
     }

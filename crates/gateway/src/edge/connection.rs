@@ -48,6 +48,11 @@ impl Connection {
         }
     }
 
+    /// The request's body has just been read to its end; to be told in the same poll.
+    pub(crate) fn body_was_read(&self) {
+        self.state.body_was_read();
+    }
+
     /// How the request was delimited on the wire.
     pub(super) fn framing(&self) -> Result<(), Malformed> {
         self.framing

@@ -110,6 +110,8 @@ where
 trait Ending: Future<Output = hyper::Result<()>> {
     /// Whether the client is told, and may take a while to agree.
     const SAYS_GOODBYE: bool;
+    /// Whether its requests are polled with it, rather than each in a task of its own.
+    const IS_ONE_TASK: bool;
 
     fn end(self: Pin<&mut Self>);
 }
@@ -121,6 +123,7 @@ where
     S::Future: Send + 'static,
 {
     const SAYS_GOODBYE: bool = false;
+    const IS_ONE_TASK: bool = true;
 
     fn end(self: Pin<&mut Self>) {
         self.graceful_shutdown();
@@ -134,6 +137,7 @@ where
     S::Future: Send + 'static,
 {
     const SAYS_GOODBYE: bool = true;
+    const IS_ONE_TASK: bool = false;
 
     fn end(self: Pin<&mut Self>) {
         self.graceful_shutdown();
@@ -166,6 +170,9 @@ impl Watch {
     async fn run<C: Ending>(mut self, mut connection: Pin<&mut C>) {
         let mut ending = false;
         let mut rewake = Rewake::new();
+        if C::IS_ONE_TASK {
+            self.state.woken_by(rewake.wakes());
+        }
         poll_fn(|context| {
             loop {
                 if let Poll::Ready(ended) = rewake.poll(connection.as_mut(), context) {

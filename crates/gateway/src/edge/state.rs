@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::task::Waker;
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ use tokio::time::Instant;
 
 use super::activity::Activity;
 use super::{EdgeTimeouts, Malformed};
+use crate::rewake::Wakes;
 
 /// How long we go on reading, and throwing away, what a client still sends after its answer.
 const LINGER: Duration = Duration::from_secs(5);
@@ -67,6 +68,8 @@ pub(super) struct ConnectionState {
     /// The driver has no timer armed: the end of the last request must wake it.
     parked: AtomicBool,
     waker: Mutex<Option<Waker>>,
+    /// HTTP/1 only: what wakes hyper's side of the connection.
+    wakes: OnceLock<Wakes>,
 }
 
 impl ConnectionState {
@@ -94,6 +97,7 @@ impl ConnectionState {
             dispatched: AtomicU64::new(0),
             parked: AtomicBool::new(false),
             waker: Mutex::new(None),
+            wakes: OnceLock::new(),
         })
     }
 
@@ -170,6 +174,22 @@ impl ConnectionState {
             Err(Malformed::Framing)
         } else {
             Ok(())
+        }
+    }
+
+    /// The connection is polled with these wakes from now on.
+    pub(super) fn woken_by(&self, wakes: Wakes) {
+        // A connection is driven once.
+        _ = self.wakes.set(wakes);
+    }
+
+    /// The body of the request in flight has just been read to its end, by who was called with it.
+    ///
+    /// hyper is woken when a piece of a body is taken, to read the next one, even if it has read all there is. To look again
+    /// would poll everything that the request waits for a second time, and find nothing.
+    pub(super) fn body_was_read(&self) {
+        if let Some(wakes) = self.wakes.get() {
+            wakes.answered();
         }
     }
 

@@ -62,15 +62,14 @@ impl Link {
         mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>,
     ) -> Poll<T> {
         let Self { connection, rewake, .. } = self;
-        let both = poll_fn(|context| {
+        rewake.poll_turns(context, |context| {
             // What has come already needs no look at the socket.
             if let Poll::Ready(output) = poll(context) {
                 return Poll::Ready(output);
             }
             poll_connection(connection, context);
             poll(context)
-        });
-        rewake.poll(pin!(both), context)
+        })
     }
 
     /// Lets the connection finish an exchange whose answer has been read to its end. Whether it can take another one.

@@ -53,8 +53,12 @@ pub(crate) struct FromUnderstood;
 
 impl Classify<Box<Understood>> for FromUnderstood {
     fn ask(&self, request: &mut Request<Box<Understood>>) -> Ask {
+        *self.boxed_ask(request)
+    }
+
+    fn boxed_ask(&self, request: &mut Request<Box<Understood>>) -> Box<Ask> {
         let arrived = request.body().arrived;
-        request.body_mut().ask.take().map_or_else(|| Ask::nothing(arrived), |ask| *ask)
+        request.body_mut().ask.take().unwrap_or_else(|| Box::new(Ask::nothing(arrived)))
     }
 
     fn held(&self, request: &mut Request<Box<Understood>>) {

@@ -30,7 +30,7 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use tokio::time::Instant;
-use tower::{Layer as _, Service as _};
+use tower::Layer as _;
 
 use crate::{
     admission::{AdmissionLayer, AdmissionService, Ask, Passed, Passing, Refused},
@@ -245,7 +245,7 @@ impl Shared {
                 Err(refused) => return Ok(self.finish(refused.answer(exchange.dialect), exchange, None)),
             };
             let gone = connection.as_ref().map(Connection::caller_gone);
-            let answering = self.admission.clone().call(Request::from_parts(head, understood));
+            let answering = self.admission.enter(Request::from_parts(head, understood));
             let answered = match gone {
                 // A caller that leaves is noticed in every phase, also where hyper does not look.
                 Some(gone) => tokio::select! {

@@ -42,6 +42,12 @@ impl Ask {
             dialect: Dialect::default(),
         }
     }
+
+    /// All of it, leaving a request that asks for nothing.
+    pub(super) fn take(&mut self) -> Box<Self> {
+        let nothing = Self::nothing(self.arrived);
+        Box::new(std::mem::replace(self, nothing))
+    }
 }
 
 /// A tenant and its share.

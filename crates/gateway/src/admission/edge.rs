@@ -50,18 +50,20 @@ impl Edge {
     /// charges back.
     #[must_use]
     pub fn pass(&self, client: IpAddr) -> Passing {
-        let bypass = self.limits.bypasses(client);
-        let charges = if bypass { None } else { Some(self.limits.charges(client)) };
-        let Some(charges) = charges.filter(|charges| !charges.is_empty()) else {
-            return Passing::Decided(Ok(Passed { bypass, quota: None }));
-        };
+        if self.limits.bypasses(client) {
+            return Passing::Decided(Ok(Passed { bypass: true, quota: None }));
+        }
+        let charges = self.limits.charges(client);
+        if charges.is_empty() {
+            return Passing::Decided(Ok(Passed { bypass: false, quota: None }));
+        }
         if let Some(decision) = self.limiter.take_now(charges.as_slice()) {
-            return Passing::Decided(passed(&charges, decision));
+            return Passing::Decided(passed(&charges, &decision));
         }
         let limiter = Arc::clone(&self.limiter);
         Passing::Asking(Box::pin(async move {
             match limiter.take(&charges).await {
-                Ok(decision) => passed(&charges, decision),
+                Ok(decision) => passed(&charges, &decision),
                 Err(Undecided::Unmetered) => Ok(Passed { bypass: false, quota: None }),
                 Err(Undecided::Refused(_)) => {
                     Err(Box::new(Refused { fault: Fault::StoreUnavailable, quotas: Quotas::default() }))
@@ -71,13 +73,13 @@ impl Edge {
     }
 }
 
-fn passed(charges: &Charges, decision: Decision) -> Result<Passed, Box<Refused>> {
+fn passed(charges: &Charges, decision: &Decision) -> Result<Passed, Box<Refused>> {
     match decision {
         Decision::Granted(granted) => {
             Ok(Passed { bypass: false, quota: charges.tightest(granted.balances()).requests })
         }
         Decision::Denied(denied) => {
-            let binding = binding(charges.as_slice(), &denied);
+            let binding = binding(charges.as_slice(), denied);
             Err(Box::new(Refused {
                 quotas: charges.tightest(denied.balances()),
                 fault: Fault::RateLimited(RateLimited {

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use http::{Request, Response};
 use http_body::Body;
 use pin_project_lite::pin_project;
-use tower::{Layer, Service, ServiceExt as _, util::Oneshot};
+use tower::{Layer, Service};
 
 use super::{Admission, Admitting, Ask, Permit, PermitBody};
 use crate::{answer::Dialect, body::BoxError};
@@ -21,6 +21,11 @@ use crate::{answer::Dialect, body::BoxError};
 pub trait Classify<B> {
     /// What is asked for a request.
     fn ask(&self, request: &mut Request<B>) -> Ask;
+
+    /// The same on the heap, where it stays for as long as the request does; for whoever has it there already.
+    fn boxed_ask(&self, request: &mut Request<B>) -> Box<Ask> {
+        Box::new(self.ask(request))
+    }
 
     /// The request is held: a good moment to let go of what it does not need while it waits.
     fn held(&self, request: &mut Request<B>) {
@@ -98,10 +103,21 @@ where
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, mut request: Request<B>) -> Self::Future {
-        let ask = self.classify.ask(&mut request);
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        self.enter(request)
+    }
+}
+
+impl<S, C> AdmissionService<S, C> {
+    /// Does what `call` does, for whoever shares the service: there is nothing that one request could change for another.
+    pub(crate) fn enter<B>(&self, mut request: Request<B>) -> ResponseFuture<S, C, B>
+    where
+        S: Service<Request<B>> + Clone,
+        C: Classify<B> + Clone,
+    {
+        let ask = self.classify.boxed_ask(&mut request);
         let dialect = ask.dialect;
-        let admitting = self.admission.admit(ask);
+        let admitting = self.admission.admit_boxed(ask);
         // A store that has to be waited for may yet refuse it, and have it held.
         let unheld = if admitting.is_held() {
             self.classify.held(&mut request);
@@ -109,9 +125,8 @@ where
         } else {
             Some(self.classify.clone())
         };
-        ResponseFuture {
-            state: State::Admitting { admitting, next: Some((self.inner.clone(), request)), unheld, dialect },
-        }
+        let next = Some((self.inner.clone(), request));
+        ResponseFuture { next, state: State::Admitting { admitting, unheld, dialect } }
     }
 }
 
@@ -122,23 +137,26 @@ pin_project! {
     ///
     /// Dropping it in any state gives the place, the grant or the charges back, exactly once.
     pub struct ResponseFuture<S: Service<Request<B>>, C, B> {
+        // Stays where it is until the service takes it, since it is large. Gone after that.
+        next: Option<(S, Request<B>)>,
         #[pin]
-        state: State<S, C, B>,
+        state: State<S::Future, C>,
     }
 }
 
 pin_project! {
     #[project = StateProjected]
     #[project_replace = StateReplaced]
-    enum State<S: Service<Request<B>>, C, B> {
+    enum State<F, C> {
         Admitting {
             admitting: Admitting,
-            next: Option<(S, Request<B>)>,
             // Who is to be told when it comes to be held, until it is.
             unheld: Option<C>,
             dialect: Dialect,
         },
-        Running { #[pin] running: Oneshot<S, Request<B>>, permit: Option<Permit> },
+        // The service has not said yet that it is ready.
+        Admitted { permit: Option<Permit> },
+        Running { #[pin] running: F, permit: Option<Permit> },
         Done,
     }
 }
@@ -147,6 +165,7 @@ impl<S: Service<Request<B>>, C, B> fmt::Debug for ResponseFuture<S, C, B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = match self.state {
             State::Admitting { .. } => "admitting",
+            State::Admitted { .. } => "admitted",
             State::Running { .. } => "running",
             State::Done => "done",
         };
@@ -167,29 +186,46 @@ where
         let mut this = self.project();
         loop {
             match this.state.as_mut().project() {
-                StateProjected::Admitting { admitting, next, unheld, dialect } => {
+                StateProjected::Admitting { admitting, unheld, dialect } => {
                     let Poll::Ready(admitted) = Pin::new(&mut *admitting).poll(cx) else {
                         if admitting.is_held()
-                            && let (Some(classify), Some((_, request))) = (unheld.take(), next)
+                            && let (Some(classify), Some((_, request))) = (unheld.take(), this.next)
                         {
                             classify.held(request);
                         }
                         return Poll::Pending;
                     };
-                    let (next, dialect) = (next.take(), *dialect);
-                    match (admitted, next) {
-                        (Ok(permit), Some((service, mut request))) => {
-                            request.extensions_mut().insert(permit.clone());
-                            let running = service.oneshot(request);
-                            this.state.set(State::Running { running, permit: Some(permit) });
+                    match admitted {
+                        Ok(permit) => {
+                            if let Some((_, request)) = this.next {
+                                request.extensions_mut().insert(permit.clone());
+                            }
+                            this.state.set(State::Admitted { permit: Some(permit) });
                         }
-                        (Err(refused), _) => {
+                        Err(refused) => {
+                            let answer = refused.answer(*dialect);
                             this.state.set(State::Done);
-                            let answer = refused.answer(dialect);
+                            *this.next = None;
                             return Poll::Ready(Ok(answer.map(PermitBody::refused)));
                         }
-                        // The request is taken only in leaving this state.
-                        (Ok(_), None) => this.state.set(State::Done),
+                    }
+                }
+                StateProjected::Admitted { permit } => {
+                    let ready = match this.next {
+                        Some((service, _)) => ready!(service.poll_ready(cx)),
+                        // It is taken only in leaving this state.
+                        None => Ok(()),
+                    };
+                    let permit = permit.take();
+                    match (ready, this.next.take()) {
+                        (Ok(()), Some((mut service, request))) => {
+                            this.state.set(State::Running { running: service.call(request), permit });
+                        }
+                        (Ok(()), None) => this.state.set(State::Done),
+                        (Err(error), _) => {
+                            this.state.set(State::Done);
+                            return Poll::Ready(Err(error));
+                        }
                     }
                 }
                 StateProjected::Running { running, permit } => {

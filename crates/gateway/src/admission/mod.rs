@@ -51,8 +51,6 @@ pub use self::{
 use crate::{
     answer::{Fault, Quotas},
     clock::TokioClock,
-    limits::Charges,
-    request::Reservation,
     telemetry::Telemetry,
 };
 
@@ -144,6 +142,11 @@ impl Admission {
     /// store is asked once what comes back is polled.
     #[must_use = "a place that nobody awaits is given up"]
     pub fn admit(self: &Arc<Self>, ask: Ask) -> Admitting {
+        self.admit_boxed(Box::new(ask))
+    }
+
+    /// The same for what is on the heap already; it stays there for as long as the request does.
+    pub(crate) fn admit_boxed(self: &Arc<Self>, ask: Box<Ask>) -> Admitting {
         let begun = self.begin(ask);
         self.go_on(begun)
     }
@@ -163,10 +166,12 @@ impl Admission {
     }
 
     /// As far as a decision comes without waiting.
-    fn begin(&self, mut ask: Ask) -> Begun {
+    fn begin(&self, mut ask: Box<Ask>) -> Begun {
         self.refresh(&mut ask);
         if ask.charges.is_empty() {
-            return Begun::Decided(Ok(self.permit(ask.charges, None, ask.edge.into(), None)));
+            ask.tokens = None;
+            let quotas = ask.edge.into();
+            return Begun::Decided(Ok(self.permit(ask, quotas, None)));
         }
         // What never fits is told before anything that may change.
         if ask.tokens.is_some()
@@ -188,41 +193,41 @@ impl Admission {
                     if let Some(at) = self.driver.contended(&ask.charges) {
                         return match self.limiter.look_now(ask.charges.as_slice()) {
                             Some(looked) => Begun::Decided(Err(turned_away(&ask, at, &looked))),
-                            None => Begun::Outsider(Box::new(ask), at),
+                            None => Begun::Outsider(ask, at),
                         };
                     }
                 }
             }
         }
         match self.limiter.take_now(ask.charges.as_slice()) {
-            Some(decision) => self.decided(ask, decision),
-            None => Begun::Asking(Box::new(ask)),
+            Some(decision) => self.decided(ask, &decision),
+            None => Begun::Asking(ask),
         }
     }
 
     /// What the limiter's first word on a request comes to.
-    fn decided(&self, ask: Ask, decision: Decision) -> Begun {
+    fn decided(&self, ask: Box<Ask>, decision: &Decision) -> Begun {
         match decision {
             Decision::Granted(granted) => {
                 let quotas = tightest(&ask, granted.balances());
-                Begun::Decided(Ok(self.permit(ask.charges, ask.tokens, quotas, None)))
+                Begun::Decided(Ok(self.permit(ask, quotas, None)))
             }
             Decision::Denied(denied) => match (self.queue, ask.tenant) {
                 (Some(_), Some(tenant)) => {
                     let levels = levels(&ask.charges, denied.balances());
                     let joined = self.driver.join(&ask, tenant, &levels, self.deadline(&ask));
-                    self.joined(ask, joined, Some(&denied))
+                    self.joined(ask, joined, Some(denied))
                 }
-                _ => Begun::Decided(Err(refused_now(&ask, &denied))),
+                _ => Begun::Decided(Err(refused_now(&ask, denied))),
             },
             Decision::Impossible(impossible) => Begun::Decided(Err(exceeds(&ask, impossible.exceeding()))),
         }
     }
 
     /// What came of joining a lane. `denied`: what the limiter has just said, if it was asked.
-    fn joined(&self, ask: Ask, joined: Result<Joined, NotHeld>, denied: Option<&Denied>) -> Begun {
+    fn joined(&self, ask: Box<Ask>, joined: Result<Joined, NotHeld>, denied: Option<&Denied>) -> Begun {
         match joined {
-            Ok(joined) => Begun::Held(Box::new(ask), joined),
+            Ok(joined) => Begun::Held(ask, joined),
             Err(NotHeld::Refused(refusal)) => {
                 let refused = match denied {
                     Some(denied) => Some(self.hold_refused(&ask, &refusal, denied)),
@@ -230,7 +235,7 @@ impl Admission {
                 };
                 match refused {
                     Some(refused) => Begun::Decided(Err(refused)),
-                    None => Begun::Unheld(Box::new(ask), refusal),
+                    None => Begun::Unheld(ask, refusal),
                 }
             }
             Err(NotHeld::ShuttingDown) => Begun::Decided(Err(fault(&ask, Fault::ShuttingDown))),
@@ -258,7 +263,7 @@ impl Admission {
     async fn ask(self: Arc<Self>, ask: Box<Ask>) -> Admitting {
         let asked = self.limiter.take(&ask.charges).await;
         let begun = match asked {
-            Ok(decision) => self.decided(*ask, decision),
+            Ok(decision) => self.decided(ask, &decision),
             Err(undecided) => Begun::Decided(self.undecided(&ask, &undecided, None)),
         };
         self.go_on(begun)
@@ -268,7 +273,9 @@ impl Admission {
     fn undecided(&self, ask: &Ask, undecided: &Undecided, hold: Option<Hold>) -> Admitted {
         match undecided {
             // Nothing was charged, and so nothing is ever given back.
-            Undecided::Unmetered => Ok(self.permit(Charges::default(), None, ask.edge.into(), hold)),
+            Undecided::Unmetered => {
+                Ok(self.permit(Box::new(Ask::nothing(ask.arrived)), ask.edge.into(), hold))
+            }
             Undecided::Refused(_) => Err(fault(ask, Fault::StoreUnavailable)),
         }
     }
@@ -321,14 +328,9 @@ impl Admission {
         self.queue.as_ref().map_or("", |queue| queue.tenant_dimension)
     }
 
-    fn permit(
-        &self,
-        charges: Charges,
-        tokens: Option<Reservation>,
-        quotas: Quotas,
-        hold: Option<Hold>,
-    ) -> Permit {
-        Permit::new(Arc::clone(&self.returns), charges, tokens, quotas, hold)
+    /// What was asked has been taken.
+    fn permit(&self, ask: Box<Ask>, quotas: Quotas, hold: Option<Hold>) -> Permit {
+        Permit::new(Arc::clone(&self.returns), ask, quotas, hold)
     }
 
     /// Answers everybody who is held, and holds nobody any more; tells how many were held.

@@ -17,11 +17,10 @@ use http::{HeaderMap, HeaderName};
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 
-use super::{Generation, correction::Correction, driver::Handle, limiter::Limiter};
+use super::{Ask, Generation, correction::Correction, driver::Handle, limiter::Limiter};
 use crate::{
     answer::{Quotas, ceil_millis, whole_millis, write_deferral},
     body::BoxError,
-    limits::Charges,
     reached::Reached,
     request::Reservation,
     telemetry::TokenDimensions,
@@ -38,7 +37,8 @@ pub struct Permit(Arc<Inner>);
 
 struct Inner {
     returns: Arc<Returns>,
-    charges: Charges,
+    /// Its charges have been taken.
+    ask: Box<Ask>,
     tokens: Option<Reserved>,
     reached: Reached,
     quotas: Quotas,
@@ -90,18 +90,13 @@ pub(super) struct Queued {
 }
 
 impl Permit {
-    /// The charges, and what they reserve, have been taken.
-    pub(super) fn new(
-        returns: Arc<Returns>,
-        charges: Charges,
-        tokens: Option<Reservation>,
-        quotas: Quotas,
-        hold: Option<Hold>,
-    ) -> Self {
-        let tokens = tokens.map(|reservation| Reserved { reservation, settled: AtomicBool::new(false) });
+    /// What was asked, its charges and what they reserve, has been taken.
+    pub(super) fn new(returns: Arc<Returns>, ask: Box<Ask>, quotas: Quotas, hold: Option<Hold>) -> Self {
+        let reserved = |reservation| Reserved { reservation, settled: AtomicBool::new(false) };
+        let tokens = ask.tokens.map(reserved);
         let inner = Inner {
             returns,
-            charges,
+            ask,
             tokens,
             reached: Reached::default(),
             quotas,
@@ -185,12 +180,12 @@ impl Inner {
         self.returns.limiter.telemetry().tokens.settled(self.token_dimensions(), total, spent);
         let amount = correction(total, spent);
         if amount != 0 {
-            self.returns.settle(Correction::of_tokens(&self.charges, amount));
+            self.returns.settle(Correction::of_tokens(&self.ask.charges, amount));
         }
     }
 
     fn token_dimensions(&self) -> TokenDimensions {
-        self.charges.token_dimensions().collect()
+        self.ask.charges.token_dimensions().collect()
     }
 }
 
@@ -200,10 +195,10 @@ impl Drop for Inner {
             self.settle(Ending::Abandoned);
             return;
         }
-        if self.charges.is_empty() {
+        if self.ask.charges.is_empty() {
             return;
         }
-        let mut charges = std::mem::take(&mut self.charges);
+        let mut charges = std::mem::take(&mut self.ask.charges);
         if let Some(reserved) = &mut self.tokens {
             if *reserved.settled.get_mut() {
                 charges = charges.of_class(Class::Requests);

@@ -14,7 +14,7 @@ use super::{
     permit::{Hold, Queued},
     refusals::{exceeds, fault, tightest},
 };
-use crate::{answer::Fault, limits::Charges};
+use crate::answer::Fault;
 
 /// A place in a lane.
 ///
@@ -126,14 +126,9 @@ impl Admission {
     fn step<'a>(&'a self, ask: &'a mut Ask, held: &'a mut Held, since: Instant, turn: Turn) -> Step<'a> {
         match turn {
             Turn::Attempt(_) if self.is_free_by_now(ask) => {
-                let hold = held.so_far(since);
+                let (hold, quotas) = (held.so_far(since), ask.edge.into());
                 held.failed();
-                Step::Now(ControlFlow::Break(Ok(self.permit(
-                    Charges::default(),
-                    None,
-                    ask.edge.into(),
-                    Some(hold),
-                ))))
+                Step::Now(ControlFlow::Break(Ok(self.permit(ask.take(), quotas, Some(hold)))))
             }
             Turn::Attempt(_) => match self.limiter.take_now(ask.charges.as_slice()) {
                 Some(decision) => Step::Now(self.attempted(ask, held, since, Ok(decision))),
@@ -172,7 +167,7 @@ impl Admission {
                 let hold = held.so_far(since);
                 held.admitted(&levels(&ask.charges, granted.balances()));
                 let quotas = tightest(ask, granted.balances());
-                Ok(self.permit(std::mem::take(&mut ask.charges), ask.tokens, quotas, Some(hold)))
+                Ok(self.permit(ask.take(), quotas, Some(hold)))
             }
             Ok(Decision::Denied(denied)) => match held.refused(&levels(&ask.charges, denied.balances())) {
                 Again::Held(_) => return ControlFlow::Continue(()),

@@ -2,7 +2,7 @@
 
 use fairlane_fair_queue::Class;
 use fairlane_identity::Digest;
-use fairlane_limiter::{Balances, BucketKey, Charge, Quota};
+use fairlane_limiter::{Balances, BucketKey, Charge};
 use smallvec::SmallVec;
 
 use super::PeriodQuota;

@@ -29,7 +29,8 @@ impl EdgeLimits {
     /// What a request from `client` is charged.
     #[must_use]
     pub fn charges(&self, client: IpAddr) -> Charges {
-        let mut charges = self.global.clone();
+        let mut charges = Charges::default();
+        charges.extend(&self.global);
         let special = self.client_overrides.iter().find(|(range, _)| range.contains(&client));
         let quotas = special.map_or(&self.client, |(_, quotas)| quotas);
         if !quotas.is_empty() {

@@ -1,12 +1,11 @@
 //! The service behind admission: an admitted request goes to a backend.
 
 use std::{
-    collections::HashMap,
     convert::Infallible,
     future::Future,
     net::IpAddr,
     num::NonZeroU32,
-    pin::Pin,
+    pin::{Pin, pin},
     sync::Arc,
     task::{Context, Poll},
 };
@@ -73,11 +72,11 @@ pub(crate) struct Forward(Arc<ArcSwap<Backends>>);
 /// Where admitted requests go.
 #[derive(Debug)]
 pub(crate) struct Backends {
-    pub(crate) proxy: Arc<Proxy>,
-    /// By name; where a caller is told of a backend's limit.
-    pub(crate) charges: HashMap<Arc<str>, Charges>,
+    proxy: Arc<Proxy>,
+    /// By name, in order; where a caller is told of a backend's limit.
+    charges: Box<[(Arc<str>, Charges)]>,
     /// How much output is taken for a token, where a backend does not tell.
-    pub(crate) bytes_per_token: NonZeroU32,
+    bytes_per_token: NonZeroU32,
 }
 
 impl Forward {
@@ -108,20 +107,19 @@ impl Service<Request<Box<Understood>>> for Forward {
         let Some(permit) = permit else {
             return Box::pin(std::future::ready(Ok(Fault::Internal.answer(dialect))));
         };
-        Box::pin(async move {
-            Ok(forward(&backends, permit, request).await.unwrap_or_else(|fault| fault.answer(dialect)))
-        })
+        Box::pin(forward(backends, permit, request))
     }
 }
 
-async fn forward(
-    backends: &Backends,
+/// Not an `async fn`, which would keep the whole request beside what is made of it.
+fn forward(
+    backends: Arc<Backends>,
     permit: Permit,
     request: Request<Box<Understood>>,
-) -> Result<Response<Body>, Fault> {
-    let (parts, understood) = request.into_parts();
+) -> impl Future<Output = Result<Response<Body>, Infallible>> + Send {
+    let (http::request::Parts { method, uri, mut headers, .. }, understood) = request.into_parts();
     let Understood { body: bytes, reading, api, peer, arrived, id, dialect, ask: _ } = *understood;
-    let (uri, mut headers) = (parts.uri.into_parts(), parts.headers);
+    let uri = uri.into_parts();
     let (mut body, mut hide_usage) = (None, false);
     let tokens = permit.reservation().map(|reservation| reservation.total);
     if tokens.is_some() {
@@ -132,41 +130,48 @@ async fn forward(
             hide_usage = true;
         }
     }
-    let outbound = Outbound {
-        method: parts.method,
-        path_and_query: uri.path_and_query.unwrap_or_else(|| PathAndQuery::from_static("/")),
-        authority: uri.authority,
-        headers,
-        body: body.unwrap_or_else(|| bytes.into()),
-        model: reading.model.as_deref(),
-        stream: reading.stream,
-        dialect,
-        arrived,
-        request_id: Some(id),
-        peer: Some(peer),
-        tokens: tokens.unwrap_or_default(),
-    };
-    // The permit learns at once that a backend is reached, also if the caller leaves in the middle.
-    match backends.proxy.forward_noting(outbound, permit.reached()).await {
-        Ok(Forwarded { response, backend, granted }) => {
-            if let Some(granted) = &granted {
-                permit.met(backends.quotas(&backend, granted.balances()), None);
+    let body = body.unwrap_or_else(|| bytes.into());
+    async move {
+        let outbound = Outbound {
+            method,
+            path_and_query: uri.path_and_query.unwrap_or_else(|| PathAndQuery::from_static("/")),
+            authority: uri.authority,
+            headers,
+            body,
+            model: reading.model.as_deref(),
+            stream: reading.stream,
+            dialect,
+            arrived,
+            request_id: Some(id),
+            peer: Some(peer),
+            tokens: tokens.unwrap_or_default(),
+        };
+        // The permit learns at once that a backend is reached, also if the caller leaves in the middle.
+        let forwarded = {
+            let forwarding = pin!(backends.proxy.forward_noting(outbound, permit.reached()));
+            forwarding.await
+        };
+        Ok(match forwarded {
+            Ok(Forwarded { response, backend, granted }) => {
+                if let Some(granted) = &granted {
+                    permit.met(backends.quotas(&backend, granted.balances()), None);
+                }
+                if tokens.is_none() {
+                    return Ok(response);
+                }
+                let watch = Watch { api, bytes_per_token: backends.bytes_per_token, hide_usage };
+                settled_at_its_end(response, watch, permit)
             }
-            if tokens.is_none() {
-                return Ok(response);
+            Err(error) => {
+                if let ForwardError::AllExhausted { backend, denied, retry_after } = &error {
+                    permit.met(backends.quotas(backend, denied.balances()), Some(*retry_after));
+                }
+                if permit.reached().get() {
+                    permit.settle(Ending::Unanswered);
+                }
+                backends.fault(&error, reading.model.as_deref()).answer(dialect)
             }
-            let watch = Watch { api, bytes_per_token: backends.bytes_per_token, hide_usage };
-            Ok(settled_at_its_end(response, watch, permit))
-        }
-        Err(error) => {
-            if let ForwardError::AllExhausted { backend, denied, retry_after } = &error {
-                permit.met(backends.quotas(backend, denied.balances()), Some(*retry_after));
-            }
-            if permit.reached().get() {
-                permit.settle(Ending::Unanswered);
-            }
-            Err(backends.fault(&error, reading.model.as_deref()))
-        }
+        })
     }
 }
 
@@ -186,8 +191,21 @@ fn settled_at_its_end(response: Response<Body>, watch: Watch, permit: Permit) ->
 }
 
 impl Backends {
+    /// `charges`: where a caller is told of a backend's limit, by its name.
+    pub(crate) fn new(
+        proxy: Arc<Proxy>,
+        charges: impl IntoIterator<Item = (Arc<str>, Charges)>,
+        bytes_per_token: NonZeroU32,
+    ) -> Self {
+        let mut charges: Box<[_]> = charges.into_iter().collect();
+        charges.sort_by(|(one, _), (other, _)| one.cmp(other));
+        Self { proxy, charges, bytes_per_token }
+    }
+
     fn quotas(&self, backend: &str, balances: &Balances) -> Quotas {
-        self.charges.get(backend).map(|charges| charges.tightest(balances)).unwrap_or_default()
+        let found = self.charges.binary_search_by(|(name, _)| (**name).cmp(backend));
+        let charges = found.ok().and_then(|at| self.charges.get(at));
+        charges.map(|(_, charges)| charges.tightest(balances)).unwrap_or_default()
     }
 
     fn fault(&self, error: &ForwardError, model: Option<&str>) -> Fault {

@@ -91,11 +91,11 @@ impl Stack {
 }
 
 fn backends(parts: &Parts) -> Backends {
-    Backends {
-        proxy: Arc::clone(&parts.proxy),
-        charges: parts.backend_charges.clone(),
-        bytes_per_token: parts.tokens.settings.bytes_per_token,
-    }
+    Backends::new(
+        Arc::clone(&parts.proxy),
+        parts.backend_charges.clone(),
+        parts.tokens.settings.bytes_per_token,
+    )
 }
 
 impl hyper::service::Service<Request<Incoming>> for Stack {

@@ -68,6 +68,13 @@ impl BackendQuota for BackendCharges {
         Box::pin(async move { self.take_all(&charges).await })
     }
 
+    fn take_now(&self, tokens: u64) -> Option<Decision> {
+        if self.tokens.is_empty() {
+            return self.limiter.take_now(self.requests.as_slice());
+        }
+        self.limiter.take_now(self.charges(tokens).as_slice())
+    }
+
     // Nobody waits for a backend's bucket, so there is no gate to be told.
     fn give_back(&self, tokens: u64) {
         let mut charges = self.charges(tokens);
@@ -118,5 +125,7 @@ mod tests {
         quota.give_back(60);
         assert_eq!(remaining(quota.take(60).await.unwrap()), [1, 40]);
         assert!(matches!(quota.take(101).await, Ok(Some(Decision::Impossible(_)))));
+        quota.give_back(60);
+        assert_eq!(remaining(quota.take_now(60)), [1, 40], "a store in memory need not be waited for");
     }
 }

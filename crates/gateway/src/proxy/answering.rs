@@ -29,6 +29,8 @@ pub(super) struct Answering<'t> {
     deadline: Deadline,
     dialect: Dialect,
     streamed: bool,
+    /// Whether the answer turns out to be a stream of events.
+    has_events: bool,
 }
 
 // === impl Answering ===
@@ -49,6 +51,7 @@ impl<'t> Answering<'t> {
             deadline: Deadline::new(limits.first_byte),
             dialect: outbound.dialect,
             streamed: outbound.stream,
+            has_events: false,
         }
     }
 
@@ -57,8 +60,7 @@ impl<'t> Answering<'t> {
     }
 
     /// Waits for something, or for the deadline (`None`).
-    pub(super) async fn wait<F: Future>(&mut self, future: F) -> Option<F::Output> {
-        let mut future = pin!(future);
+    pub(super) async fn wait<F: Future>(&mut self, mut future: Pin<&mut F>) -> Option<F::Output> {
         poll_fn(|cx| match future.as_mut().poll(cx) {
             Poll::Ready(output) => Poll::Ready(Some(output)),
             Poll::Pending => self.deadline.poll_passed(cx).map(|()| None),
@@ -66,37 +68,49 @@ impl<'t> Answering<'t> {
         .await
     }
 
-    /// Turns a backend's answer into the caller's. Of a stream, the first byte is waited for.
-    pub(super) async fn pass_on(
-        mut self,
-        endpoint: &Endpoint,
-        granted: Option<Granted>,
-        response: Response<BackendBody>,
-    ) -> Result<Forwarded, ForwardError> {
-        let (mut head, mut body) = response.into_parts();
-        let event_stream = content_type_starts(&head.headers, b"text/event-stream");
-        if !self.streamed && (event_stream || content_type_starts(&head.headers, b"audio/")) {
+    /// Looks at the head of the answer. Whether it is passed on only with the first byte of its body.
+    pub(super) fn waits_for_body(&mut self, response: &Response<BackendBody>) -> bool {
+        let headers = response.headers();
+        self.has_events = content_type_starts(headers, b"text/event-stream");
+        if !self.streamed && (self.has_events || content_type_starts(headers, b"audio/")) {
             self.becomes_streamed();
         }
-        let mut first = None;
-        if self.streamed && head.status.is_success() {
-            let Some(frame) = self.wait(first_frame(&mut body)).await else {
-                return Err(endpoint.timed_out(true));
-            };
-            first = frame.map_err(|error| endpoint.unavailable(true, BodyError::Broken(error).into()))?;
-        }
+        self.streamed && response.status().is_success()
+    }
+
+    /// Waits for the first byte of the body.
+    pub(super) async fn first_frame(
+        &mut self,
+        endpoint: &Endpoint,
+        body: &mut BackendBody,
+    ) -> Result<Option<Frame<Bytes>>, ForwardError> {
+        let Some(frame) = self.wait(pin!(first_frame(body))).await else {
+            return Err(endpoint.timed_out(true));
+        };
+        frame.map_err(|error| endpoint.unavailable(true, BodyError::Broken(error).into()))
+    }
+
+    /// Turns a backend's answer into the caller's. `first`: the frame that was waited for.
+    pub(super) fn pass_on(
+        self,
+        endpoint: &Endpoint,
+        granted: Option<Box<Granted>>,
+        response: Response<BackendBody>,
+        first: Option<Frame<Bytes>>,
+    ) -> Forwarded {
+        let (mut head, body) = response.into_parts();
         endpoint.metrics.answered(head.status);
         headers::to_caller(&mut head.headers);
         head.version = Version::HTTP_11;
         head.extensions.clear();
         // Plain text within a compressed stream would be garbage to whoever decompresses it.
-        let dialect = (event_stream && !is_encoded(&head.headers)).then_some(self.dialect);
+        let dialect = (self.has_events && !is_encoded(&head.headers)).then_some(self.dialect);
         let body = AnswerBody::new(body, first, self.deadline, self.limits, dialect);
-        Ok(Forwarded {
+        Forwarded {
             response: Response::from_parts(head, body.boxed_unsync()),
             backend: Arc::clone(&endpoint.name),
             granted,
-        })
+        }
     }
 
     /// The answer turns out to be a stream though the request did not say so.

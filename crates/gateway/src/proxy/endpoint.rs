@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use fairlane_identity::ModelRules;
-use fairlane_limiter::Decision;
+use fairlane_limiter::{Decision, Granted};
 use http::header::HOST;
 use http::uri::PathAndQuery;
 use http::{HeaderMap, Method, Request, Response, StatusCode};
@@ -34,12 +34,31 @@ pub(super) struct Endpoint {
 }
 
 /// What one attempt sends.
+#[derive(Clone)]
 pub(super) struct Attempt {
     pub(super) method: Method,
     pub(super) path: PathAndQuery,
     pub(super) headers: HeaderMap,
     pub(super) body: Payload,
     pub(super) reached: Reached,
+}
+
+/// What a backend's own limit says. Decisions are large, and so are boxed where they go on.
+pub(super) enum Asked {
+    /// Nothing was charged.
+    Free,
+    Granted(Box<Granted>),
+    Refused(Box<Decision>),
+}
+
+impl From<Option<Decision>> for Asked {
+    fn from(decision: Option<Decision>) -> Self {
+        match decision {
+            None => Self::Free,
+            Some(Decision::Granted(granted)) => Self::Granted(Box::new(granted)),
+            Some(refused) => Self::Refused(Box::new(refused)),
+        }
+    }
 }
 
 /// An attempt that is ready to go.
@@ -114,12 +133,18 @@ impl Endpoint {
         Ok(Outgoing::Http(client, request))
     }
 
-    /// Charges the backend's own limit, if it has one; `None` if nothing was charged.
-    pub(super) async fn take(&self, tokens: u64) -> Result<Option<Decision>, ForwardError> {
+    /// Charges the backend's own limit, if it has one. `None` if that has to be waited for.
+    pub(super) fn take_now(&self, tokens: u64) -> Option<Asked> {
         match &self.quota {
-            Some(quota) => quota.take(tokens).await.map_err(ForwardError::StoreUnavailable),
-            None => Ok(None),
+            Some(quota) => quota.take_now(tokens).map(|decision| Asked::from(Some(decision))),
+            None => Some(Asked::Free),
         }
+    }
+
+    /// The same where it has to be waited for.
+    pub(super) async fn take(&self, tokens: u64) -> Result<Asked, ForwardError> {
+        let Some(quota) = &self.quota else { return Ok(Asked::Free) };
+        quota.take(tokens).await.map(Asked::from).map_err(ForwardError::StoreUnavailable)
     }
 
     /// Undoes a charge that was granted.

@@ -2,9 +2,10 @@
 
 use std::fmt;
 use std::net::IpAddr;
+use std::pin::pin;
 use std::sync::Arc;
 
-use fairlane_limiter::{Decision, Granted};
+use fairlane_limiter::Granted;
 use http::uri::{Authority, PathAndQuery};
 use http::{HeaderMap, HeaderValue, Method, Response};
 use tokio::time::Instant;
@@ -13,7 +14,7 @@ use super::answering::Answering;
 use super::candidates::{Candidates, Refusal};
 use super::choice::Rotation;
 use super::client::TrustedRoots;
-use super::endpoint::{Attempt, Endpoint};
+use super::endpoint::{Asked, Attempt, Endpoint};
 use super::headers::{self, Sender};
 use super::health::Standing;
 use super::taken::Taken;
@@ -65,8 +66,8 @@ pub struct Forwarded {
     pub response: Response<Body>,
     /// Who gave it.
     pub backend: Arc<str>,
-    /// What the backend's own limit granted, if it has one.
-    pub granted: Option<Granted>,
+    /// What the backend's own limit granted, if it has one. Boxed: it is large, and handed on.
+    pub granted: Option<Box<Granted>>,
 }
 
 // === impl Proxy ===
@@ -156,63 +157,72 @@ impl Proxy {
     /// # Cancel safety
     ///
     /// See [`forward`](Self::forward).
-    pub async fn forward_noting(
-        &self,
+    // Not an `async fn`, which would copy what it is given once more; all that needs no waiting is done before.
+    pub fn forward_noting<'a>(
+        &'a self,
         outbound: Outbound<'_>,
-        reached: &Reached,
-    ) -> Result<Forwarded, ForwardError> {
+        reached: &'a Reached,
+    ) -> impl Future<Output = Result<Forwarded, ForwardError>> + Send + use<'a> {
         let mut candidates = Candidates::of(&self.endpoints, outbound.model, &self.rotation);
         let mut answer = Answering::new(&self.timeouts, &outbound);
-        if candidates.is_empty() {
-            return Err(ForwardError::NoHealthyBackend);
-        }
-        if answer.is_late() {
-            return Err(ForwardError::Timeout { backend: None, reached: false });
-        }
         let Outbound { method, path_and_query: path, authority, mut headers, body, tokens, .. } = outbound;
         let Outbound { peer, request_id, .. } = outbound;
         headers::to_backend(&mut headers, Sender { peer, authority, request_id });
-
-        let mut refusal = Refusal::default();
-        let mut failed = None;
-        while let Some(endpoint) = candidates.next() {
-            // What was taken goes back whichever way this attempt ends before the backend sees it: by an error, or by
-            // a caller that leaves while the connection is being made.
-            let (granted, _taken) = match endpoint.take(tokens).await? {
-                None => (None, None),
-                Some(Decision::Granted(granted)) => {
-                    (Some(granted), Some(Taken::new(endpoint, tokens, reached)))
-                }
-                Some(refused) => {
-                    refusal.note(endpoint, refused);
-                    continue;
-                }
-            };
-            if endpoint.health.standing() == Standing::Due {
-                endpoint.health.trial_begins();
+        let mut whole = Some(Attempt { method, path, headers, body, reached: reached.clone() });
+        async move {
+            if candidates.is_empty() {
+                return Err(ForwardError::NoHealthyBackend);
             }
-            let attempt = Attempt {
-                method: method.clone(),
-                path: path.clone(),
+            if answer.is_late() {
+                return Err(ForwardError::Timeout { backend: None, reached: false });
+            }
+            let mut refusal = Refusal::default();
+            let mut failed = None;
+            while let Some(endpoint) = candidates.next() {
+                // What was taken goes back whichever way this attempt ends before the backend sees it: by an error, or
+                // by a caller that leaves while the connection is being made.
+                let asked = match endpoint.take_now(tokens) {
+                    Some(asked) => asked,
+                    // On the heap: few requests have to wait for it, and all are made with room for it.
+                    None => Box::pin(endpoint.take(tokens)).await?,
+                };
+                let (granted, _taken) = match asked {
+                    Asked::Free => (None, None),
+                    Asked::Granted(granted) => (Some(granted), Some(Taken::new(endpoint, tokens, reached))),
+                    Asked::Refused(refused) => {
+                        refusal.note(endpoint, *refused);
+                        continue;
+                    }
+                };
+                if endpoint.health.standing() == Standing::Due {
+                    endpoint.health.trial_begins();
+                }
                 // Only a request that may be sent again is worth a copy.
-                headers: if candidates.is_empty() { std::mem::take(&mut headers) } else { headers.clone() },
-                body: body.clone(),
-                reached: reached.clone(),
-            };
-            let error = match answer.wait(endpoint.send(attempt)).await {
-                Some(Ok(response)) => return answer.pass_on(endpoint, granted, response).await,
-                Some(Err(source)) => endpoint.unavailable(reached.get(), source),
-                None => endpoint.timed_out(reached.get()),
-            };
-            if error.reached_backend() || matches!(error, ForwardError::Timeout { .. }) {
-                return Err(error);
+                let attempt = if candidates.is_empty() { whole.take() } else { whole.clone() };
+                let Some(attempt) = attempt else { break };
+                let sending = pin!(endpoint.send(attempt));
+                let error = match answer.wait(sending).await {
+                    Some(Ok(mut response)) => {
+                        let first = if answer.waits_for_body(&response) {
+                            answer.first_frame(endpoint, response.body_mut()).await?
+                        } else {
+                            None
+                        };
+                        return Ok(answer.pass_on(endpoint, granted, response, first));
+                    }
+                    Some(Err(source)) => endpoint.unavailable(reached.get(), source),
+                    None => endpoint.timed_out(reached.get()),
+                };
+                if error.reached_backend() || matches!(error, ForwardError::Timeout { .. }) {
+                    return Err(error);
+                }
+                tracing::debug!(backend = %endpoint.name, error = &error as &dyn std::error::Error, "trying the next");
+                failed = Some(error);
             }
-            tracing::debug!(backend = %endpoint.name, error = &error as &dyn std::error::Error, "trying the next");
-            failed = Some(error);
+            // A backend without a connection counts as unhealthy, and the rest being exhausted is what the caller can
+            // wait for.
+            Err(refusal.into_error().or(failed).unwrap_or(ForwardError::NoHealthyBackend))
         }
-        // A backend without a connection counts as unhealthy, and the rest being exhausted is what the caller can
-        // wait for.
-        Err(refusal.into_error().or(failed).unwrap_or(ForwardError::NoHealthyBackend))
     }
 }
 

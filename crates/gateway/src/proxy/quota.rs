@@ -26,6 +26,13 @@ pub trait BackendQuota: fmt::Debug + Send + Sync {
     /// Dropped before it is ready, the future takes nothing, or gives back what it took.
     fn take(&self, tokens: u64) -> QuotaFuture<'_, Result<Option<Decision>, StoreError>>;
 
+    /// Does what [`take`](Self::take) does where nothing has to be waited for; `None`, and nothing taken, where something
+    /// has.
+    fn take_now(&self, tokens: u64) -> Option<Decision> {
+        _ = tokens;
+        None
+    }
+
     /// Gives back what a granted `take` of as many tokens took.
     ///
     /// Asked when a request ends, also by being dropped, where nothing can be waited for: a store that has to be is given

@@ -64,7 +64,7 @@ fn is_hop_by_hop(name: &str) -> bool {
 }
 
 /// Drops those of these names, and with `Connection` those that it names, unless they are `kept`.
-fn drop_headers(headers: &mut HeaderMap, mut names: Names, kept: impl Fn(&str) -> bool) {
+fn drop_headers(headers: &mut HeaderMap, names: &mut Names, kept: impl Fn(&str) -> bool) {
     if names.contains(&CONNECTION) {
         for value in headers.get_all(CONNECTION) {
             let tokens = value.as_bytes().split(|byte| *byte == b',');
@@ -72,7 +72,7 @@ fn drop_headers(headers: &mut HeaderMap, mut names: Names, kept: impl Fn(&str) -
             names.extend(named.filter(|name| !kept(name.as_str())));
         }
     }
-    for name in &names {
+    for name in &*names {
         headers.remove(name);
     }
 }

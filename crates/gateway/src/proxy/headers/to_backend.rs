@@ -41,7 +41,7 @@ pub(in crate::proxy) fn to_backend(headers: &mut HeaderMap, sender: Sender) {
         }
         cookies |= name == COOKIE;
     }
-    drop_headers(headers, dropped, is_of_gateway);
+    drop_headers(headers, &mut dropped, is_of_gateway);
     if cookies {
         join_cookies(headers);
     }

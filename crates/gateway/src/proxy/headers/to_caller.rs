@@ -27,7 +27,7 @@ pub(in crate::proxy) fn to_caller(headers: &mut HeaderMap) {
             renamed.push(name.clone());
         }
     }
-    drop_headers(headers, dropped, |_| false);
+    drop_headers(headers, &mut dropped, |_| false);
     for name in renamed {
         let Some(to) = backend_name(name.as_str()) else { continue };
         let Entry::Occupied(entry) = headers.entry(name) else { continue };

@@ -83,8 +83,10 @@ impl Rewake {
             *self.shared.task.lock() = Some(context.waker().clone());
         }
         for _ in 0..TURNS {
-            self.shared.again.store(false, Ordering::SeqCst);
-            self.shared.polling.store(true, Ordering::SeqCst);
+            // In this order, one fence for both is enough: who woke before the swap is seen by what is polled after it, and
+            // who wakes later finds a turn under way, or wakes the task in vain.
+            self.shared.polling.store(true, Ordering::Relaxed);
+            self.shared.again.swap(false, Ordering::SeqCst);
             let polled = turn(&mut Context::from_waker(&self.waker));
             // Whoever woke before this store is seen below; whoever does after it wakes the task.
             self.shared.polling.store(false, Ordering::SeqCst);

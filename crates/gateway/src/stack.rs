@@ -26,7 +26,7 @@ use std::{
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use fairlane_identity::{Credential, Identity, client_address};
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
+use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use tokio::time::Instant;
@@ -234,16 +234,15 @@ impl Shared {
                 return Ok(self.finish(self.list_models(&entered), exchange, None));
             }
             let quota = entered.passed.quota;
-            let connection = head.extensions.get::<Connection>().cloned();
-            let understood =
-                match self.read(&head.headers, body, &exchange, &entered, connection.as_ref()).await {
-                    Ok((body, reading)) => self.understand(body, reading, &exchange, entered),
-                    Err(fault) => Err(early(quota)(fault)),
-                };
+            let understood = match self.read(&head, body, &exchange, &entered).await {
+                Ok((body, reading)) => self.understand(body, reading, &exchange, entered),
+                Err(fault) => Err(early(quota)(fault)),
+            };
             let understood = match understood {
                 Ok(understood) => understood,
                 Err(refused) => return Ok(self.finish(refused.answer(exchange.dialect), exchange, None)),
             };
+            let connection = head.extensions.get::<Connection>().cloned();
             let gone = connection.as_ref().map(Connection::caller_gone);
             let answering = self.admission.enter(Request::from_parts(head, understood));
             let answered = match gone {
@@ -286,20 +285,19 @@ impl Shared {
 
     async fn read(
         &self,
-        headers: &HeaderMap,
+        head: &http::request::Parts,
         body: Incoming,
         exchange: &Exchange,
         entered: &Entered,
-        connection: Option<&Connection>,
     ) -> Result<(Bytes, Reading), Fault> {
         let bounds = self.parts.body;
         // A drip that always makes progress must still come to an end.
         let pace = Pace { progress: bounds.progress, until: Some(exchange.arrived + bounds.total) };
         let body = edge::read_body(body, bounds.max_bytes, pace).await.map_err(unread)?;
-        if let Some(connection) = connection {
+        if let Some(connection) = head.extensions.get::<Connection>() {
             connection.body_was_read();
         }
-        let reading = request::read(entered.kind, headers, &body, self.counting(entered)).await?;
+        let reading = request::read(entered.kind, &head.headers, &body, self.counting(entered)).await?;
         Ok((body, reading))
     }
 

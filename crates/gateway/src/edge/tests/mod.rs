@@ -9,6 +9,7 @@ mod framing;
 mod gone;
 mod http2;
 mod timers;
+mod turns;
 mod workers;
 
 use std::convert::Infallible;

@@ -80,8 +80,8 @@ impl Sink for Bytes<'_> {
         self.0.text_bytes += len as u64;
     }
 
-    fn id(&mut self) {
-        self.0.tokens += 1;
+    fn ids(&mut self, count: u64) {
+        self.0.tokens += count;
     }
 
     fn media(&mut self) {

@@ -80,7 +80,7 @@ struct Known {
 
 impl<'a> Top<'a> {
     fn read(&mut self, scan: &mut Scan<'a>) -> Result<(), Wrong> {
-        if scan.peek() != Some(b'{') {
+        if scan.peek() != b'{' {
             return Err(NotJson.into());
         }
         let mut seen = 0_u32;
@@ -105,15 +105,15 @@ impl<'a> Top<'a> {
     /// The member called `key`, if it is one that is read.
     fn find(&self, key: &Quoted<'_>) -> Result<Option<Known>, Wrong> {
         let text = key.text();
-        // It might be a name to a reader that mends it.
-        let key = std::str::from_utf8(&text).map_err(|_| NotJson)?;
         let fields = self.fields.iter().map(|&(name, field)| (name, Read::Tokens(field)));
         let mut known =
             [("model", Read::Model), ("stream", Read::Stream)].into_iter().chain(fields).enumerate();
-        let found = known.clone().find(|(_, (name, _))| *name == key);
+        let found = known.clone().find(|(_, (name, _))| name.as_bytes() == &*text);
         if let Some((index, (name, read))) = found {
             return Ok(Some(Known { index, name, read }));
         }
+        // It might be a name to a reader that mends it.
+        let key = std::str::from_utf8(&text).map_err(|_| NotJson)?;
         match known.find(|(_, (name, _))| is_variant(key, name)) {
             Some((_, (name, _))) => Err(fault(name, format!("`{name}` is spelt in lower case.")).into()),
             None => Ok(None),
@@ -123,11 +123,7 @@ impl<'a> Top<'a> {
     /// Takes the value of a member that is read.
     fn take(&mut self, name: &'static str, read: Read, scan: &mut Scan<'a>) -> Result<(), Wrong> {
         match read {
-            Read::Model => {
-                let json = scan.skip()?;
-                let model: Result<Option<Box<str>>, _> = serde_json::from_slice(json);
-                self.model = model.map_err(|_| fault(name, format!("`{name}` is not a string.")))?;
-            }
+            Read::Model => self.model = model(name, scan.skip()?)?,
             Read::Stream => {
                 self.stream = match scan.skip()? {
                     b"true" => true,
@@ -136,7 +132,7 @@ impl<'a> Top<'a> {
                 };
             }
             Read::Tokens(Field::Prompt | Field::Prompts)
-                if !matches!(scan.peek(), Some(b'"' | b'[' | b'{' | b'n')) =>
+                if !matches!(scan.peek(), b'"' | b'[' | b'{' | b'n') =>
             {
                 scan.skip()?;
                 return Err(fault(name, format!("`{name}` is neither text nor made of parts.")).into());
@@ -184,6 +180,18 @@ fn not_json(body: &[u8]) -> Fault {
         Ok(_) => String::new(),
     };
     Fault::invalid(format!("The request's body cannot be read as a JSON object{error}."))
+}
+
+/// A string, or null.
+fn model(name: &'static str, json: &[u8]) -> Result<Option<Box<str>>, Fault> {
+    // Nearly always it has no escapes, and is read at a glance.
+    if let [b'"', text @ .., b'"'] = json
+        && memchr::memchr(b'\\', text).is_none()
+        && let Ok(text) = std::str::from_utf8(text)
+    {
+        return Ok(Some(text.into()));
+    }
+    serde_json::from_slice(json).map_err(|_| fault(name, format!("`{name}` is not a string.")))
 }
 
 /// A whole number of at least `least`, or null.

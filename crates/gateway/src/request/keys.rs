@@ -137,8 +137,9 @@ impl Member {
     /// The member called `key`, in whatever case: a backend may not care about it either.
     #[inline]
     pub(super) fn of(key: &Quoted<'_>) -> Self {
-        if key.raw.iter().all(|byte| *byte == b'_' || byte.is_ascii_lowercase()) {
-            return Self::named(key.raw);
+        let member = Self::named(key.raw);
+        if member != Self::Aside || key.raw.iter().all(|byte| matches!(byte, b'_' | b'a'..=b'z')) {
+            return member;
         }
         if key.len > LONGEST_MEMBER {
             return Self::Aside;
@@ -164,7 +165,7 @@ impl Member {
 
 /// Whether a reader that does not care about case would take `key` for `name`, which is in lower case.
 pub(super) fn is_variant(key: &str, name: &str) -> bool {
-    key.chars().map(fold).eq(name.chars())
+    if key.is_ascii() { key.eq_ignore_ascii_case(name) } else { key.chars().map(fold).eq(name.chars()) }
 }
 
 /// A letter in lower case, as readers fold it that do not care: two letters outside ASCII are variants of ones in it.

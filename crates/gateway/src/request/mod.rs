@@ -1,14 +1,17 @@
 //! What is read from a request before anything is charged or held: its route, its model, whether it wants a stream.
 
 mod api;
+mod escape;
 mod estimator;
 mod json;
 mod keys;
 mod multipart;
 mod nest;
+mod number;
 mod prompt;
 mod route;
 mod scan;
+mod skip;
 mod splice;
 mod stream_usage;
 mod string;

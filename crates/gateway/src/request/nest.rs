@@ -1,42 +1,57 @@
 //! Which brackets are open, in a bit each.
 
-/// Open brackets, each that of a list or of an object. Takes memory from the 65th on: a byte for eight.
-#[derive(Debug, Default)]
+/// Open brackets, each that of a list or of an object. Takes memory from the 64th on: a byte for eight.
+#[derive(Debug)]
 pub(super) struct Nest {
-    /// Of the last 64 at most, the last in the lowest bit; those below in words of 64.
+    /// Of the last 63 at most, the last in the lowest bit; the highest bit that is set stands for none.
     bits: u64,
+    /// Those below, in words of 63.
     below: Vec<u64>,
-    /// How many of `bits` count.
-    depth: u32,
+}
+
+const FULL: u64 = 1 << (u64::BITS - 1);
+
+impl Default for Nest {
+    fn default() -> Self {
+        Self { bits: 1, below: Vec::new() }
+    }
 }
 
 impl Nest {
     #[inline]
     pub(super) fn push(&mut self, is_list: bool) {
-        if self.depth == u64::BITS {
-            self.below.push(self.bits);
-            self.depth = 0;
+        if self.bits >= FULL {
+            self.bits = spill(&mut self.below, self.bits);
         }
         self.bits = self.bits << 1 | u64::from(is_list);
-        self.depth += 1;
     }
 
     /// Whether the last is that of a list, if any is open.
     #[inline]
     pub(super) const fn top(&self) -> Option<bool> {
-        if self.depth == 0 { None } else { Some(self.bits & 1 == 1) }
+        if self.bits == 1 { None } else { Some(self.bits & 1 == 1) }
     }
 
     #[inline]
     pub(super) fn pop(&mut self) {
         self.bits >>= 1;
-        self.depth = self.depth.saturating_sub(1);
-        if self.depth == 0
-            && let Some(bits) = self.below.pop()
-        {
-            (self.bits, self.depth) = (bits, u64::BITS);
+        if self.bits <= 1 {
+            self.bits = refill(&mut self.below);
         }
     }
+}
+
+/// Puts `bits` below, and gives what stands for none on top of them.
+#[cold]
+fn spill(below: &mut Vec<u64>, bits: u64) -> u64 {
+    below.push(bits);
+    1
+}
+
+/// Takes up the latest bits below.
+#[cold]
+fn refill(below: &mut Vec<u64>) -> u64 {
+    below.pop().unwrap_or(1)
 }
 
 #[cfg(test)]

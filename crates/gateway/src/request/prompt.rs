@@ -25,8 +25,8 @@ pub(super) enum Text<'a> {
 pub(super) trait Sink {
     /// Text.
     fn text(&mut self, text: Text<'_>);
-    /// The id of a token.
-    fn id(&mut self);
+    /// The ids of so many tokens.
+    fn ids(&mut self, count: u64);
     /// A picture, a sound or a file.
     fn media(&mut self);
 }
@@ -44,12 +44,12 @@ pub(super) fn show(scan: &mut Scan<'_>, sink: &mut impl Sink) -> Result<(), NotJ
 /// Takes the value at `scan`: how many prompts there are in it, of which a string is one, and a list of ids.
 pub(super) fn count_prompts(scan: &mut Scan<'_>) -> Result<u64, NotJson> {
     let mut prompts = 0;
-    if scan.peek() == Some(b'[') {
+    if scan.peek() == b'[' {
         let mut more = scan.open(b']');
         while more {
             match scan.peek() {
-                Some(b'0'..=b'9') if scan.small_number() => continue,
-                first => prompts += u64::from(matches!(first, Some(b'"' | b'['))),
+                b'0'..=b'9' if scan.small_numbers() > 0 => continue,
+                first => prompts += u64::from(matches!(first, b'"' | b'[')),
             }
             scan.skip()?;
             more = scan.more(b']')?;
@@ -77,18 +77,18 @@ struct Walk<'s, 'a, S> {
 impl<S: Sink> Walk<'_, '_, S> {
     fn value(&mut self, role: Role, depth: usize) -> Result<(), NotJson> {
         match self.scan.peek() {
-            Some(b'"') => {
+            b'"' => {
                 let quoted = self.scan.string()?;
                 if role == Role::Text {
                     self.sink.text(Text::Quoted(quoted));
                 }
             }
-            Some(b'[' | b'{') if depth >= MAX_DEPTH => {
+            b'[' | b'{' if depth >= MAX_DEPTH => {
                 let json = self.scan.skip()?;
                 self.sink.text(Text::Json(json));
             }
-            Some(b'[') => self.list(role, depth + 1)?,
-            Some(b'{') => self.object(depth + 1)?,
+            b'[' => self.list(role, depth + 1)?,
+            b'{' => self.object(depth + 1)?,
             first => self.scan.simple(first)?,
         }
         Ok(())
@@ -98,11 +98,12 @@ impl<S: Sink> Walk<'_, '_, S> {
         let mut more = self.scan.open(b']');
         while more {
             let first = self.scan.peek();
-            if matches!(first, Some(b'-' | b'0'..=b'9')) {
+            if matches!(first, b'-' | b'0'..=b'9') {
+                let ids = self.scan.small_numbers();
                 if role == Role::Text {
-                    self.sink.id();
+                    self.sink.ids(ids.max(1) as u64);
                 }
-                if self.scan.small_number() {
+                if ids > 0 {
                     continue;
                 }
                 self.scan.simple(first)?;
@@ -122,7 +123,7 @@ impl<S: Sink> Walk<'_, '_, S> {
             match Member::of(&name) {
                 Member::Parts => self.value(Role::Parts, depth)?,
                 Member::Json => self.shown()?,
-                Member::Source if self.scan.peek() == Some(b'{') => has_media |= self.source(depth + 1)?,
+                Member::Source if self.scan.peek() == b'{' => has_media |= self.source(depth + 1)?,
                 // The source of a piece of text is its address.
                 Member::Text | Member::Source => self.value(Role::Text, depth)?,
                 Member::Media => has_media |= self.scan.skip()? != b"null",
@@ -146,12 +147,12 @@ impl<S: Sink> Walk<'_, '_, S> {
         while more {
             let name = self.scan.name()?;
             match self.scan.peek() {
-                Some(b'"') if name.is("type") => is_text |= self.scan.string()?.is("text"),
-                Some(b'"') if name.is("data") => {
+                b'"' if name.is("type") => is_text |= self.scan.string()?.is("text"),
+                b'"' if name.is("data") => {
                     let given = self.scan.string()?;
                     data = data.filter(|data| data.len > given.len).or(Some(given));
                 }
-                Some(b'"' | b'[' | b'{') if name.is("content") => {
+                b'"' | b'[' | b'{' if name.is("content") => {
                     has_parts = true;
                     self.value(Role::Text, depth)?;
                 }
@@ -169,11 +170,11 @@ impl<S: Sink> Walk<'_, '_, S> {
 
     fn shown(&mut self) -> Result<(), NotJson> {
         match self.scan.peek() {
-            Some(b'"') => {
+            b'"' => {
                 let quoted = self.scan.string()?;
                 self.sink.text(Text::Quoted(quoted));
             }
-            Some(b'[' | b'{') => {
+            b'[' | b'{' => {
                 let json = self.scan.skip()?;
                 self.sink.text(Text::Json(json));
             }

@@ -4,7 +4,7 @@
 //! Exactly what JSON is passes, to any depth and without recursion. What strings are made of beyond their escapes is left
 //! alone: whether it is UTF-8 is seen to where a string is used.
 
-use super::{nest::Nest, string::Quoted};
+use super::{number, skip, string::Quoted};
 
 /// What is read is no JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,17 +22,12 @@ impl<'a> Scan<'a> {
         Self { json, at: 0 }
     }
 
-    /// The next byte that is no white space, which is not taken.
+    /// The next byte that is no white space, which is not taken; zero at the end.
     #[inline]
-    pub(super) fn peek(&mut self) -> Option<u8> {
-        loop {
-            match self.json.get(self.at) {
-                // Most bodies have none, or a single space.
-                Some(found) if *found > b' ' => return Some(*found),
-                Some(b' ' | b'\n' | b'\r' | b'\t') => self.at += 1,
-                found => return found.copied(),
-            }
-        }
+    pub(super) fn peek(&mut self) -> u8 {
+        let found;
+        (found, self.at) = skip::peek(self.json, self.at);
+        found
     }
 
     /// Takes the opening bracket that was seen; whether anything stands before the one that closes it, which is taken
@@ -40,7 +35,7 @@ impl<'a> Scan<'a> {
     #[inline]
     pub(super) fn open(&mut self, close: u8) -> bool {
         self.at += 1;
-        let is_empty = self.peek() == Some(close);
+        let is_empty = self.peek() == close;
         self.at += usize::from(is_empty);
         !is_empty
     }
@@ -51,8 +46,8 @@ impl<'a> Scan<'a> {
         let found = self.peek();
         self.at += 1;
         match found {
-            Some(b',') => Ok(true),
-            Some(found) if found == close => Ok(false),
+            b',' => Ok(true),
+            found if found == close => Ok(false),
             _ => Err(NotJson),
         }
     }
@@ -60,32 +55,32 @@ impl<'a> Scan<'a> {
     /// Takes the name of a member, and its colon.
     #[inline]
     pub(super) fn name(&mut self) -> Result<Quoted<'a>, NotJson> {
-        if self.peek() != Some(b'"') {
-            return Err(NotJson);
-        }
-        let name = self.string()?;
-        if self.peek() != Some(b':') {
-            return Err(NotJson);
-        }
-        self.at += 1;
+        let (b'"', at) = skip::peek(self.json, self.at) else { return Err(NotJson) };
+        let (name, end) = Quoted::at(self.json, at + 1)?;
+        let (b':', at) = skip::peek(self.json, end) else { return Err(NotJson) };
+        self.at = at + 1;
         Ok(name)
     }
 
     /// Takes the string whose opening quote was seen.
     #[inline]
     pub(super) fn string(&mut self) -> Result<Quoted<'a>, NotJson> {
-        let rest = self.json.get(self.at + 1..).ok_or(NotJson)?;
-        let (quoted, taken) = Quoted::read(rest)?;
-        self.at += 1 + taken;
+        let quoted;
+        (quoted, self.at) = Quoted::at(self.json, self.at + 1)?;
         Ok(quoted)
     }
 
     /// Takes any value, and returns it as it stands.
     #[inline]
     pub(super) fn skip(&mut self) -> Result<&'a [u8], NotJson> {
-        self.taking(|scan| match scan.peek() {
-            Some(b'[' | b'{') => scan.nested(),
-            first => scan.simple(first),
+        self.taking(|scan| {
+            let first = scan.peek();
+            if matches!(first, b'[' | b'{') {
+                scan.at = skip::nested(scan.json, scan.at)?;
+                Ok(())
+            } else {
+                scan.simple(first)
+            }
         })
     }
 
@@ -101,119 +96,46 @@ impl<'a> Scan<'a> {
         Ok(self.json.get(start..self.at).unwrap_or_default())
     }
 
-    /// Takes a whole number that needs no closer look, and the comma behind it: the ids of tokens come by the thousand.
+    /// Takes a whole number that needs no closer look, and the comma behind it.
     #[inline]
     pub(super) fn small_number(&mut self) -> bool {
-        const ONES: u64 = 0x0101_0101_0101_0101;
-        let Some(word) = self.json.get(self.at..).and_then(|rest| rest.first_chunk::<8>()) else {
-            return false;
-        };
-        // A byte is a digit if its upper half is 3, and stays so when 6 is added to it.
-        let word = u64::from_le_bytes(*word);
-        let upper = |word: u64| word & (0xf0 * ONES);
-        let others = (upper(word) ^ (0x30 * ONES)) | (upper(word.wrapping_add(0x06 * ONES)) ^ (0x30 * ONES));
-        let digits = others.trailing_zeros() / 8;
-        let is_small = (1..8).contains(&digits)
-            && (word >> (8 * digits)) & 0xff == u64::from(b',')
-            && (digits == 1 || word & 0xff != u64::from(b'0'));
-        self.at += if is_small { digits as usize + 1 } else { 0 };
-        is_small
+        let taken = number::small(self.rest());
+        self.at += taken;
+        taken > 0
+    }
+
+    /// Takes whole numbers with a comma behind each, as many as need no closer look, and tells how many: the ids of tokens
+    /// come by the thousand.
+    #[inline]
+    pub(super) fn small_numbers(&mut self) -> usize {
+        if !self.small_number() {
+            return 0;
+        }
+        let (count, taken) = number::row(self.rest());
+        self.at += taken;
+        1 + count
     }
 
     /// Whether there is nothing more.
     pub(super) fn is_at_end(&mut self) -> bool {
-        self.peek().is_none()
+        self.peek();
+        self.at >= self.json.len()
     }
 
-    /// Takes what has no parts, and starts with `first`.
+    /// Takes what has no parts, and starts with `first`, which was seen.
     #[inline]
-    pub(super) fn simple(&mut self, first: Option<u8>) -> Result<(), NotJson> {
-        match first {
-            Some(b'"') => self.string().map(drop),
-            Some(b'-' | b'0'..=b'9') => self.number(),
-            Some(b't') => self.word(b"true"),
-            Some(b'f') => self.word(b"false"),
-            Some(b'n') => self.word(b"null"),
-            _ => Err(NotJson),
-        }
-    }
-
-    fn word(&mut self, word: &[u8]) -> Result<(), NotJson> {
-        let found = self.json.get(self.at..).is_some_and(|rest| rest.starts_with(word));
-        self.at += word.len();
-        if found { Ok(()) } else { Err(NotJson) }
-    }
-
-    fn number(&mut self) -> Result<(), NotJson> {
-        self.take(b"-");
-        match self.digits() {
-            0 => return Err(NotJson),
-            1 => {}
-            // No zero in front.
-            more if self.json.get(self.at - more) == Some(&b'0') => return Err(NotJson),
-            _ => {}
-        }
-        if self.take(b".") && self.digits() == 0 {
-            return Err(NotJson);
-        }
-        if self.take(b"eE") {
-            self.take(b"+-");
-            if self.digits() == 0 {
-                return Err(NotJson);
-            }
-        }
+    pub(super) fn simple(&mut self, first: u8) -> Result<(), NotJson> {
+        self.at = if first == b'"' {
+            skip::string(self.json, self.at + 1)?
+        } else {
+            skip::bare(self.json, self.at, first)?
+        };
         Ok(())
     }
 
-    fn take(&mut self, any: &[u8]) -> bool {
-        let is_there = self.json.get(self.at).is_some_and(|byte| any.contains(byte));
-        self.at += usize::from(is_there);
-        is_there
-    }
-
-    fn digits(&mut self) -> usize {
-        let rest = self.json.get(self.at..).unwrap_or_default();
-        let digits = rest.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(rest.len());
-        self.at += digits;
-        digits
-    }
-
-    /// Takes the list or object whose opening bracket was seen.
-    fn nested(&mut self) -> Result<(), NotJson> {
-        let mut nest = Nest::default();
-        loop {
-            // A value.
-            match self.peek() {
-                Some(b'[') => {
-                    if self.open(b']') {
-                        nest.push(true);
-                        continue;
-                    }
-                }
-                Some(b'{') => {
-                    if self.open(b'}') {
-                        nest.push(false);
-                        self.name()?;
-                        continue;
-                    }
-                }
-                Some(b'0'..=b'9') if nest.top() == Some(true) && self.small_number() => continue,
-                first => self.simple(first)?,
-            }
-            // What is complete with it.
-            loop {
-                let Some(is_list) = nest.top() else { return Ok(()) };
-                if is_list {
-                    if self.more(b']')? {
-                        break;
-                    }
-                } else if self.more(b'}')? {
-                    self.name()?;
-                    break;
-                }
-                nest.pop();
-            }
-        }
+    #[inline]
+    fn rest(&self) -> &'a [u8] {
+        self.json.get(self.at..).unwrap_or_default()
     }
 }
 

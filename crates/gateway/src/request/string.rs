@@ -2,7 +2,14 @@
 
 use std::borrow::Cow;
 
-use super::scan::NotJson;
+use super::{
+    escape::{Escape, named},
+    scan::NotJson,
+};
+
+const ONES: u64 = 0x0101_0101_0101_0101;
+const TOPS: u64 = 0x80 * ONES;
+const BACKSLASHES: u64 = b'\\' as u64 * ONES;
 
 /// Between the quotes of a string, as it stands in the body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,35 +33,19 @@ impl<'a> Quoted<'a> {
     /// The string at the start of `text`, behind its opening quote, and how much of `text` it takes with its closing one.
     #[inline]
     pub(super) fn read(text: &'a [u8]) -> Result<(Self, usize), NotJson> {
-        let end = plain(text);
-        match text.split_at_checked(end) {
-            Some((raw, [b'"', ..])) => Ok((Self { raw, len: end }, end + 1)),
-            _ => Self::read_on(text, end),
-        }
+        let (end, saved) = match first_special(text) {
+            (end, b'"') => (end, 0),
+            (end, _) => escaped_end(text, end)?,
+        };
+        let raw = text.get(..end).unwrap_or_default();
+        Ok((Self { raw, len: end - saved }, end + 1))
     }
 
-    /// The same, where something else than the closing quote is first found `at` a place.
-    fn read_on(text: &'a [u8], mut at: usize) -> Result<(Self, usize), NotJson> {
-        let mut saved = 0;
-        loop {
-            match text.get(at) {
-                Some(b'"') => {
-                    let raw = text.get(..at).unwrap_or_default();
-                    return Ok((Self { raw, len: at - saved }, at + 1));
-                }
-                Some(b'\\') => {
-                    let escape = Escape::read(text.get(at..).unwrap_or_default())?;
-                    at += escape.len;
-                    saved += escape.len - escape.char_len();
-                    // Escapes come in crowds where a whole alphabet is escaped.
-                    if text.get(at) != Some(&b'\\') {
-                        at += plain(text.get(at..).unwrap_or_default());
-                    }
-                }
-                // The end, or a control character.
-                _ => return Err(NotJson),
-            }
-        }
+    /// The string whose text begins `at` a place, and the place behind its closing quote.
+    #[inline]
+    pub(super) fn at(json: &'a [u8], at: usize) -> Result<(Self, usize), NotJson> {
+        let (quoted, taken) = Self::read(json.get(at..).ok_or(NotJson)?)?;
+        Ok((quoted, at + taken))
     }
 
     pub(super) const fn has_escapes(&self) -> bool {
@@ -101,108 +92,125 @@ impl<'a> Quoted<'a> {
     }
 }
 
-/// Bytes that stand for themselves at the start of `text`: all before a quote, a backslash or a control character.
+/// The first quote, backslash or control character in `text`, and how many bytes stand for themselves before it. At the
+/// end it is a control character.
 #[inline]
-fn plain(text: &[u8]) -> usize {
-    const ONES: u64 = 0x0101_0101_0101_0101;
-    const TOPS: u64 = 0x80 * ONES;
-    // The lowest top bit that is set is that of the first byte of `word` that is less than `bound`.
-    let below = |word: u64, bound: u64| word.wrapping_sub(bound * ONES) & !word;
-    let (words, rest) = text.as_chunks::<8>();
-    for (index, word) in words.iter().enumerate() {
+pub(super) fn first_special(text: &[u8]) -> (usize, u8) {
+    let mut rest = text;
+    while let Some((word, behind)) = rest.split_first_chunk::<8>() {
         let word = u64::from_le_bytes(*word);
-        let quote = below(word ^ (u64::from(b'"') * ONES), 1);
-        let backslash = below(word ^ (u64::from(b'\\') * ONES), 1);
-        let special = (below(word, 0x20) | quote | backslash) & TOPS;
+        // The lowest of these is right; those above it may not be, and do not matter.
+        let control_or_quote = (word ^ (0x02 * ONES)).wrapping_sub(0x21 * ONES);
+        let backslash = (word ^ BACKSLASHES).wrapping_sub(ONES);
+        let special = (control_or_quote | backslash) & !word & TOPS;
         if special != 0 {
-            return 8 * index + special.trailing_zeros() as usize / 8;
+            let bits = special.trailing_zeros() & !7;
+            return (text.len() - rest.len() + bits as usize / 8, byte_at(word, bits));
         }
+        rest = behind;
     }
-    let end = rest.iter().position(|byte| matches!(byte, b'"' | b'\\' | 0..0x20));
-    8 * words.len() + end.unwrap_or(rest.len())
+    last_special(text, text.len() - rest.len())
 }
 
-/// One escape.
-#[derive(Clone, Copy, Debug)]
-struct Escape {
-    /// What it stands for, if that is a character.
-    code: u32,
-    /// Bytes it takes.
-    len: usize,
+/// The same from `at` on, where there are too few bytes for a word.
+#[cold]
+#[inline(never)]
+fn last_special(text: &[u8], mut at: usize) -> (usize, u8) {
+    while let Some(&byte) = text.get(at) {
+        if matches!(byte, b'"' | b'\\' | 0..0x20) {
+            return (at, byte);
+        }
+        at += 1;
+    }
+    (at, 0)
 }
 
-impl Escape {
-    /// The one at the start of `text`.
-    #[inline]
-    fn read(text: &[u8]) -> Result<Self, NotJson> {
-        let code = match text.get(1).ok_or(NotJson)? {
-            b'u' => return Self::numbered(text),
-            b'n' => b'\n',
-            b't' => b'\t',
-            b'r' => b'\r',
-            b'b' => 8,
-            b'f' => 0xc,
-            same @ (b'"' | b'\\' | b'/') => *same,
-            _ => return Err(NotJson),
-        };
-        Ok(Self { code: code.into(), len: 2 })
-    }
-
-    /// `\uXXXX`, or two of them that are one character.
-    #[inline]
-    fn numbered(text: &[u8]) -> Result<Self, NotJson> {
-        let code = code_unit(text)?;
-        if (0xd800..0xdc00).contains(&code)
-            && let Some(second) = text.get(6..).filter(|second| second.starts_with(b"\\u"))
-        {
-            let low = code_unit(second)?;
-            if (0xdc00..0xe000).contains(&low) {
-                return Ok(Self { code: 0x1_0000 + ((code - 0xd800) << 10) + (low - 0xdc00), len: 12 });
-            }
-        }
-        Ok(Self { code, len: 6 })
-    }
-
-    const fn char(self) -> char {
-        match char::from_u32(self.code) {
-            Some(char) => char,
-            None => char::REPLACEMENT_CHARACTER,
-        }
-    }
-
-    #[inline]
-    const fn char_len(self) -> usize {
-        match self.code {
-            ..0x80 => 1,
-            0x80..0x800 => 2,
-            // U+FFFD, that half a pair is taken for, has three as well.
-            0x800..0x1_0000 => 3,
-            _ => 4,
-        }
-    }
-}
-
-/// The number in `\uXXXX`.
+/// All of them in a word, each by the top bit of its byte.
 #[inline]
-fn code_unit(text: &[u8]) -> Result<u32, NotJson> {
-    const HEX: [u32; 256] = hex_digits();
-    let Some([a, b, c, d]) = text.get(2..6) else { return Err(NotJson) };
-    let digit = |byte: u8| HEX[usize::from(byte)];
-    let code = digit(*a) << 12 | digit(*b) << 8 | digit(*c) << 4 | digit(*d);
-    if code > 0xffff { Err(NotJson) } else { Ok(code) }
+const fn specials(word: u64) -> u64 {
+    let neither_control_nor_quote = ((word ^ (0x02 * ONES)) & !TOPS) + 0x5f * ONES;
+    let no_backslash = ((word ^ BACKSLASHES) & !TOPS) + 0x7f * ONES;
+    !((neither_control_nor_quote & no_backslash) | word) & TOPS
 }
 
-/// What each byte is as a digit; a number too large for four of them where it is none.
-const fn hex_digits() -> [u32; 256] {
-    let mut digits = [0x1_0000; 256];
-    let mut value = 0;
-    while value < 16 {
-        let byte = b"0123456789abcdef"[value as usize];
-        digits[byte as usize] = value;
-        digits[byte.to_ascii_uppercase() as usize] = value;
-        value += 1;
+/// The byte that begins at a bit.
+#[inline]
+const fn byte_at(word: u64, bit: u32) -> u8 {
+    (word >> bit).to_le_bytes()[0]
+}
+
+/// Where the string ends that `text` is with what follows it, and how many bytes less it has without its escapes. Before
+/// `at` there is none.
+///
+/// Words are read at places that do not depend on what is found in them, so that one need not wait for the other.
+#[inline(never)]
+pub(super) fn escaped_end(text: &[u8], mut at: usize) -> Result<(usize, usize), NotJson> {
+    let mut saved = 0;
+    'words: while let Some(word) = text.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
+        let word = u64::from_le_bytes(*word);
+        let mut specials = specials(word);
+        while specials != 0 {
+            let bit = specials.trailing_zeros() & !7;
+            let place = at + bit as usize / 8;
+            match byte_at(word, bit) {
+                b'"' => return Ok((place, saved)),
+                b'\\' => {}
+                _ => return Err(NotJson),
+            }
+            let rest = text.get(place..).unwrap_or_default();
+            if named(rest).is_none() {
+                let more;
+                (at, more) = numbers(text, place)?;
+                saved += more;
+                continue 'words;
+            }
+            saved += 1;
+            if bit == 56 {
+                at += 9;
+                continue 'words;
+            }
+            specials &= !(0x8080 << bit);
+        }
+        at += 8;
     }
-    digits
+    let (end, more) = last_escapes(text, at)?;
+    Ok((end, saved + more))
+}
+
+/// The same, byte by byte where there are too few for a word.
+#[cold]
+#[inline(never)]
+fn last_escapes(text: &[u8], mut at: usize) -> Result<(usize, usize), NotJson> {
+    let mut saved = 0;
+    loop {
+        let rest = text.get(at..).unwrap_or_default();
+        match last_special(rest, 0) {
+            (0, b'"') => return Ok((at, saved)),
+            (0, b'\\') => {
+                let escape = Escape::read(rest)?;
+                at += escape.len;
+                saved += escape.len - escape.char_len();
+            }
+            (0, _) => return Err(NotJson),
+            (plain, _) => at += plain,
+        }
+    }
+}
+
+/// Behind the escapes with numbers that follow one another from `at` on, of which there is one at least, and how many bytes
+/// less they have as characters: they come in crowds where a whole alphabet is escaped.
+#[inline]
+fn numbers(text: &[u8], mut at: usize) -> Result<(usize, usize), NotJson> {
+    let mut saved = 0;
+    loop {
+        let rest = text.get(at..).unwrap_or_default();
+        let escape = Escape::numbered(rest)?;
+        at += escape.len;
+        saved += escape.len - escape.char_len();
+        if !text.get(at..).is_some_and(|rest| rest.starts_with(b"\\u")) {
+            return Ok((at, saved));
+        }
+    }
 }
 
 #[cfg(test)]
@@ -283,6 +291,29 @@ mod tests {
             prop_assert_eq!(quoted.len, string.len());
             prop_assert!(quoted.is(&string));
             prop_assert_eq!(text(&quoted), string);
+        }
+    }
+    proptest! {
+        #[test]
+        fn strings_are_what_others_take_for_them(
+            text in "([a-z ]|\u{e9}|\u{20ac}|\\\\[nrtbf/\\\\\"]|\\\\u[0-9a-fA-F]{4}|\\\\u[dD][89abcdef][0-9]{2}){0,40}",
+            odd in prop_oneof![6 => Just(""), 1 => Just("\""), 1 => Just("\\"), 1 => Just("\\u12"), 1 => Just("\u{1}"), 1 => Just("\\x")],
+            at: prop::sample::Index,
+            padding in 0_usize..12,
+        ) {
+            let mut at = at.index(text.len() + 1);
+            while !text.is_char_boundary(at) {
+                at -= 1;
+            }
+            let (before, behind) = text.split_at(at);
+            let text = format!("{before}{odd}{behind}\"{}", " ".repeat(padding));
+            let json = format!("\"{text}");
+            let expected = serde_json::Deserializer::from_str(&json).into_iter::<serde::de::IgnoredAny>().next();
+            let read = Quoted::read(text.as_bytes());
+            prop_assert_eq!(read.is_ok(), expected.is_some_and(|string| string.is_ok()), "{}", json);
+            if let Ok((quoted, taken)) = read {
+                prop_assert_eq!((quoted.raw.len() + 1, quoted.text().len()), (taken, quoted.len));
+            }
         }
     }
 }

@@ -140,7 +140,7 @@ impl Sink for Counter {
         self.count();
     }
 
-    fn id(&mut self) {}
+    fn ids(&mut self, _: u64) {}
 
     fn media(&mut self) {}
 }

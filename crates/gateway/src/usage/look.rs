@@ -3,7 +3,9 @@
 use http::{HeaderMap, header};
 
 use super::{
-    Usage, Watch, anthropic, glance, openai,
+    Usage, Watch,
+    alike::Alike,
+    anthropic, glance, openai,
     shape::Shape,
     skim::{Choices, Found, Skim},
     sse::{EventData, EventParser},
@@ -30,6 +32,8 @@ pub(super) struct Events {
     shape: &'static Shape,
     /// Reads the present event, if that needs more than a glance.
     skim: Option<Skim>,
+    /// What most of them begin with.
+    alike: Alike,
     usage: Option<Tally>,
     /// Bytes of output text since the latest usage that counts any output.
     output_bytes: u64,
@@ -124,8 +128,8 @@ fn contains(value: &[u8], part: &[u8]) -> bool {
 // === impl Events ===
 
 impl Events {
-    pub(super) const fn new(shape: &'static Shape) -> Self {
-        Self { shape, skim: None, usage: None, output_bytes: 0 }
+    pub(super) fn new(shape: &'static Shape) -> Self {
+        Self { shape, skim: None, alike: Alike::default(), usage: None, output_bytes: 0 }
     }
 
     /// Takes in what the present event said, and tells whether it is a chunk for the usage and nothing else.
@@ -152,11 +156,11 @@ impl Events {
 impl EventData for Events {
     fn events(&mut self, chunk: &[u8]) -> bool {
         // Thousands of events have no usage; these are not read, only searched.
-        let without_usage = !glance::may_have_usage(chunk);
-        if without_usage {
-            self.output_bytes = self.output_bytes.saturating_add(glance::output_bytes(self.shape, chunk));
-        }
-        without_usage
+        let Some(output_bytes) = glance::read(self.shape, &mut self.alike, chunk) else {
+            return false;
+        };
+        self.output_bytes = self.output_bytes.saturating_add(output_bytes);
+        true
     }
 
     fn whole(&mut self, data: &[u8]) {

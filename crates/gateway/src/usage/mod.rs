@@ -10,6 +10,7 @@
 //! it do not count. Bytes are what the estimate of a prompt counts, too, and events would not do: a model may put one
 //! token into each, or a sentence.
 
+mod alike;
 mod anthropic;
 mod glance;
 mod look;

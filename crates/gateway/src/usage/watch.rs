@@ -83,17 +83,20 @@ impl<B: Body<Data = Bytes>, S: Settle> Body for Watched<B, S> {
     ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
         let mut this = self.project();
         let Some(withhold) = this.withhold else {
-            let polled = this.body.as_mut().poll_frame(cx);
-            // Looked at where it is: frames are large to move.
-            if let Poll::Ready(polled) = &polled {
-                if let Some(Ok(frame)) = polled
-                    && let Some(data) = frame.data_ref()
-                {
-                    this.report.look.pass(data);
+            let polled = ready!(this.body.as_mut().poll_frame(cx));
+            let is_end = this.body.is_end_stream();
+            // Taken apart and made again: frames are large to move, and most of one is what data do not need.
+            let polled = match polled.map(|frame| frame.map(Frame::into_data)) {
+                Some(Ok(Ok(data))) => {
+                    this.report.look.pass(&data);
+                    Some(Ok(Frame::data(data)))
                 }
-                this.report.note(polled, this.body.is_end_stream());
-            }
-            return polled;
+                Some(Ok(Err(trailers))) => Some(Ok(trailers)),
+                Some(Err(error)) => Some(Err(error)),
+                None => None,
+            };
+            this.report.note(&polled, is_end);
+            return Poll::Ready(polled);
         };
         loop {
             if let Some(bytes) = withhold.pop() {

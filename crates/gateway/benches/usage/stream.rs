@@ -31,11 +31,13 @@ pub(crate) fn response(events: usize) -> Vec<Bytes> {
     let event = |name: &str, rest: &str| {
         Bytes::from(format!("event: {name}\ndata: {{\"type\":\"{name}\",{rest}}}\n\n"))
     };
-    let mut stream: Vec<_> = words(events.saturating_sub(1))
-        .map(|word| {
+    let mut stream: Vec<_> = (0..)
+        .zip(words(events.saturating_sub(1)))
+        .map(|(number, word)| {
             let rest = format!(
-                "\"sequence_number\":77,\"item_id\":\"msg_0123456789abcdef0123456789abcdef\",\"output_index\":0,\
-                 \"content_index\":0,\"delta\":\"{word}\",\"logprobs\":[],\"obfuscation\":\"a8Zq0Rk\""
+                "\"sequence_number\":{number},\"item_id\":\"msg_0123456789abcdef0123456789abcdef\",\"output_index\":0,\
+                 \"content_index\":0,\"delta\":\"{word}\",\"logprobs\":[],\"obfuscation\":\"{:07x}\"",
+                u32::wrapping_mul(number, 0x9e37_79b1) >> 4
             );
             event("response.output_text.delta", &rest)
         })

@@ -32,6 +32,12 @@ impl Rotation {
         Self { counters: std::array::from_fn(|_| AtomicU64::new(0)) }
     }
 
+    /// Another one that goes on from here.
+    pub(super) fn resumed(&self) -> Self {
+        let turn = |counter: &AtomicU64| AtomicU64::new(counter.load(Ordering::Relaxed));
+        Self { counters: self.counters.each_ref().map(turn) }
+    }
+
     /// The next point for a set of candidates; `set` tells sets apart.
     pub(super) fn next(&self, set: u64) -> Point {
         // The top bits of a product with an odd constant are a fair hash of a small set.

@@ -79,7 +79,9 @@ impl Proxy {
     ///
     /// When the certificates that an `https` backend is checked against cannot be read.
     pub fn new(backends: Vec<Backend>, timeouts: Timeouts) -> Result<Self, ProxyError> {
-        Self::after(None, backends, timeouts)
+        let first = Self::after(None, backends, timeouts)?;
+        first.publish();
+        Ok(first)
     }
 
     /// Prepares backends that are to take the place of these. Where one is the same, by its name and its address, it keeps
@@ -103,19 +105,32 @@ impl Proxy {
             Endpoint::new(backend, &timeouts, &mut roots, previous).map(Arc::new)
         };
         let endpoints = backends.into_iter().map(endpoint).collect::<Result<_, _>>()?;
-        Ok(Self { endpoints, timeouts, rotation: Rotation::new() })
+        // From where it was, or else reloads would send more than its share to the first of them.
+        let rotation = previous.map_or_else(Rotation::new, |previous| previous.rotation.resumed());
+        Ok(Self { endpoints, timeouts, rotation })
     }
 
     fn endpoint(&self, name: &str) -> Option<&Endpoint> {
         self.endpoints.iter().find(|endpoint| *endpoint.name == *name).map(|endpoint| &**endpoint)
     }
 
-    /// Has metrics tell of these backends, and no more of those of `previous` that are gone.
+    /// Has health and metrics tell of these backends, and no more of those of `previous` that are gone.
     pub fn take_over(&self, previous: &Self) {
-        for gone in previous.endpoints.iter().filter(|gone| self.endpoint(&gone.name).is_none()) {
-            gone.health.forget();
+        for earlier in &previous.endpoints {
+            let now = self.endpoint(&earlier.name);
+            if now.is_none_or(|now| !Arc::ptr_eq(&now.health, &earlier.health)) {
+                earlier.health.retire(now.is_none());
+            }
         }
-        self.endpoints.iter().for_each(|endpoint| endpoint.health.publish());
+        self.publish();
+    }
+
+    /// Says of each backend whether it is checked, and how it stands.
+    fn publish(&self) {
+        for endpoint in &self.endpoints {
+            endpoint.health.check(endpoint.settings.path.is_some());
+            endpoint.health.publish();
+        }
     }
 
     /// Starts the active health checks of the backends that have them.

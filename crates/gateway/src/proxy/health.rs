@@ -1,7 +1,7 @@
 //! Whether a backend takes requests: what failed connections say, and what asking it says.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use metrics::Gauge;
@@ -21,7 +21,8 @@ const SWEEP: Duration = Duration::from_secs(1);
 /// What is known about one backend's health. All of it is atomic: it is read on every request.
 pub(super) struct Health {
     name: Arc<str>,
-    up: Gauge,
+    /// Made with the first word on it, as a series cannot be taken back.
+    up: OnceLock<Gauge>,
     /// Moments below are nanoseconds since this one.
     origin: Instant,
     /// Connections that failed since the last one that was made.
@@ -29,8 +30,14 @@ pub(super) struct Health {
     rested_at: AtomicU64,
     /// Until when the one request that tries a rested backend first has it for itself.
     trial_ends: AtomicU64,
+    /// Whether there are active checks: what earlier ones said counts for nothing without them.
+    is_checked: AtomicBool,
+    /// Active checks that failed since the last one that did not.
+    failed_checks: AtomicU32,
     /// Set while active checks fail.
     down: AtomicBool,
+    /// The backend is none any more, or another one has its name.
+    retired: AtomicBool,
 }
 
 /// How a backend stands among the candidates.
@@ -57,22 +64,35 @@ pub struct HealthWatch {
 
 impl Health {
     pub(super) fn new(name: Arc<str>) -> Self {
-        let up = up_gauge(&name);
-        up.set(1.0);
         Self {
             name,
-            up,
+            up: OnceLock::new(),
             origin: Instant::now(),
             failures: AtomicU32::new(0),
             rested_at: AtomicU64::new(0),
             trial_ends: AtomicU64::new(0),
+            is_checked: AtomicBool::new(false),
+            failed_checks: AtomicU32::new(0),
             down: AtomicBool::new(false),
+            retired: AtomicBool::new(false),
         }
+    }
+
+    /// Whether the backend is checked from here on.
+    pub(super) fn check(&self, is_checked: bool) {
+        if self.is_checked.swap(is_checked, Ordering::Relaxed) != is_checked {
+            self.failed_checks.store(0, Ordering::Relaxed);
+            self.down.store(false, Ordering::Relaxed);
+        }
+    }
+
+    fn is_down(&self) -> bool {
+        self.down.load(Ordering::Relaxed) && self.is_checked.load(Ordering::Relaxed)
     }
 
     /// How the backend stands now. Reads the clock only when something was wrong.
     pub(super) fn standing(&self) -> Standing {
-        if self.down.load(Ordering::Relaxed) {
+        if self.is_down() {
             return Standing::Out;
         }
         if self.failures.load(Ordering::Relaxed) < FAILURES_TO_REST {
@@ -118,7 +138,17 @@ impl Health {
         }
     }
 
-    /// What the active checks say. Logs and publishes changes only.
+    /// What an active check says; a backend that fails so many in a row is down.
+    fn checked(&self, well: bool, failures: u32) {
+        if well {
+            self.failed_checks.store(0, Ordering::Relaxed);
+            self.set_down(false);
+        } else if self.failed_checks.fetch_add(1, Ordering::Relaxed).saturating_add(1) >= failures.max(1) {
+            self.set_down(true);
+        }
+    }
+
+    /// Logs and publishes changes only.
     fn set_down(&self, down: bool) {
         if self.down.swap(down, Ordering::Relaxed) == down {
             return;
@@ -131,17 +161,22 @@ impl Health {
         self.publish();
     }
 
-    /// The backend is no longer one: its gauge reads neither up nor down. A series cannot be taken back, and one that
-    /// stood at zero would be alarming for ever.
-    pub(super) fn forget(&self) {
-        self.up.set(f64::NAN);
+    /// The backend is none any more, or another one has its name: what is still heard of it does not concern metrics.
+    pub(super) fn retire(&self, is_gone: bool) {
+        self.retired.store(true, Ordering::Relaxed);
+        if is_gone && let Some(up) = self.up.get() {
+            // Neither up nor down: a series that stood at zero would be alarming for ever.
+            up.set(f64::NAN);
+        }
     }
 
     /// Tells metrics how it stands.
     pub(super) fn publish(&self) {
-        let up =
-            !self.down.load(Ordering::Relaxed) && self.failures.load(Ordering::Relaxed) < FAILURES_TO_REST;
-        self.up.set(if up { 1.0 } else { 0.0 });
+        if self.retired.load(Ordering::Relaxed) {
+            return;
+        }
+        let up = !self.is_down() && self.failures.load(Ordering::Relaxed) < FAILURES_TO_REST;
+        self.up.get_or_init(|| up_gauge(&self.name)).set(if up { 1.0 } else { 0.0 });
     }
 
     fn moment(&self, from_now: Duration) -> u64 {
@@ -182,16 +217,10 @@ async fn watch(endpoint: Arc<Endpoint>) {
     let every = settings.interval.max(Duration::from_millis(1));
     let mut ticks = interval(every);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut failed = 0_u32;
     loop {
         ticks.tick().await;
         let well = timeout(every, endpoint.check()).await.unwrap_or(false);
-        failed = if well { 0 } else { failed.saturating_add(1) };
-        if well {
-            endpoint.health.set_down(false);
-        } else if failed >= settings.failures.max(1) {
-            endpoint.health.set_down(true);
-        }
+        endpoint.health.checked(well, settings.failures);
     }
 }
 

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use fairlane_tests::{Backend, Call, Config, Gate, Gateway, Reply};
+use fairlane_tests::{Backend, Call, Config, Gate, Gateway, Reply, wait};
+use rustix::process::Signal;
 use serde_json::json;
 
 use super::{of, users};
@@ -130,10 +131,7 @@ async fn the_admin_token_and_what_the_page_shows() {
     let closed =
         users(Config::with(&backend)).server("max_connections: 77").section("admin: { token: a-new-token }");
     gateway.rewrite("fairlane.yaml", &closed.yaml());
-    fairlane_tests::wait::until("the token to be demanded", async || {
-        (config("").await.status == 401).then_some(())
-    })
-    .await;
+    wait::until("the token to be demanded", async || (config("").await.status == 401).then_some(())).await;
     let shown = config("a-new-token").await;
     assert_eq!(shown.json()["server"]["max_connections"], 77);
     assert!(!shown.text().contains("a-new-token"));
@@ -172,4 +170,88 @@ async fn health_checks_begin_and_end() {
     let asked = sick.count();
     tokio::time::timeout(Duration::from_secs(10), gateway.call(of(0))).await.unwrap();
     assert!(sick.count() <= asked + 1, "a check that was under way may end");
+}
+
+/// A backend that answers well but for its health check.
+async fn sick() -> Backend {
+    let sick = Backend::start().await;
+    sick.always(|seen| Reply::json(if seen.path == "/health" { 500 } else { 200 }, &json!({})));
+    sick
+}
+
+const UP: &str = "backend_up";
+const PRIMARY: [(&str, &str); 1] = [("backend", "primary")];
+
+#[tokio::test]
+async fn a_health_check_that_is_gone_has_no_say_any_more() {
+    let sick = sick().await;
+    let with = |more: &str| users(Config::new().backend("primary", &sick.url(), more));
+    let gateway = Gateway::start(&with("health: { path: /health, interval: 20ms, failures: 1 }")).await;
+    gateway.metric(UP, &PRIMARY, 0.0).await;
+    assert_eq!(gateway.call(of(0)).await.code(), "no_healthy_backend");
+    gateway.reconfigure(&with("")).await;
+    assert_eq!(gateway.call(of(0)).await.status, 200);
+    gateway.metric(UP, &PRIMARY, 1.0).await;
+}
+
+#[tokio::test]
+async fn failed_health_checks_count_on() {
+    let sick = sick().await;
+    let more = "health: { path: /health, interval: 1h, failures: 3 }";
+    let gateway = Gateway::start(&users(Config::new().backend("primary", &sick.url(), more))).await;
+    for checks in 1..3 {
+        wait::until("a check", async || (sick.count() >= checks).then_some(())).await;
+        assert_eq!(gateway.metrics().await.value(UP, &PRIMARY), Some(1.0));
+        gateway.reloaded("success", async || gateway.signal(Signal::HUP)).await;
+    }
+    gateway.metric(UP, &PRIMARY, 0.0).await;
+}
+
+#[tokio::test]
+async fn what_fails_while_it_is_set_up_leaves_no_trace_in_metrics() {
+    let (sick, well) = (sick().await, Backend::start().await);
+    let check = "health: { path: /health, interval: 20ms, failures: 1 }";
+    let gateway = Gateway::start(&users(Config::new().backend("primary", &sick.url(), check))).await;
+    gateway.metric(UP, &PRIMARY, 0.0).await;
+    gateway.rewrite("ca.pem", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n");
+    let bad = Config::new().backend("primary", &well.url(), "").backend(
+        "secure",
+        "https://localhost:1",
+        "ca_file: ca.pem",
+    );
+    gateway.reloaded("failure", async || gateway.rewrite("fairlane.yaml", &users(bad).yaml())).await;
+    let metrics = gateway.metrics().await;
+    assert_eq!(metrics.value(UP, &PRIMARY), Some(0.0));
+    assert_eq!(metrics.value(UP, &[("backend", "secure")]), None);
+    assert!(gateway.stderr().text().contains("ca.pem"), "{}", gateway.stderr().text());
+}
+
+#[tokio::test]
+async fn a_backend_whose_name_is_anothers_now_is_no_news() {
+    let (old, new) = (Backend::start().await, Backend::start().await);
+    let at = |url: &str| users(Config::new().backend("primary", url, ""));
+    // Whoever is under way to the earlier one fails to connect, again and again, while the later one has the name.
+    let gateway = Gateway::start(&at("http://127.0.0.1:1")).await;
+    for _ in 0..3 {
+        assert_eq!(gateway.call(of(0)).await.status, 502);
+    }
+    gateway.metric(UP, &PRIMARY, 0.0).await;
+    for url in [new.url(), old.url()] {
+        gateway.reconfigure(&at(&url)).await;
+        assert_eq!(gateway.metrics().await.value(UP, &PRIMARY), Some(1.0));
+        assert_eq!(gateway.call(of(0)).await.status, 200);
+    }
+    assert_eq!((new.count(), old.count()), (1, 1));
+}
+
+#[tokio::test]
+async fn reloads_send_no_backend_more_than_its_share() {
+    let (one, other) = (Backend::start().await, Backend::start().await);
+    let config = Config::new().backend("one", &one.url(), "").backend("other", &other.url(), "");
+    let gateway = Gateway::start(&users(config)).await;
+    for _ in 0..10 {
+        assert_eq!(gateway.call(of(0)).await.status, 200);
+        gateway.reloaded("success", async || gateway.signal(Signal::HUP)).await;
+    }
+    assert!((4..=6).contains(&one.count()), "{} of 10", one.count());
 }

@@ -1,8 +1,9 @@
 //! From a file to its text.
 
 use std::{
-    fs::File,
+    fs::{self, File},
     io::{self, Read},
+    os::unix::fs::FileTypeExt as _,
     path::Path,
 };
 
@@ -29,6 +30,11 @@ pub(crate) fn read(path: &Path, what: &str) -> Result<(Vec<u8>, Format), Diagnos
 /// Reads a file up to just beyond the bound: it may be a device without end.
 fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
+    let kind = fs::metadata(path)?.file_type();
+    if kind.is_fifo() || kind.is_socket() {
+        // Opening a pipe waits for somebody who writes to it, perhaps for ever.
+        return Err(io::Error::other("it is a pipe or a socket, and no file"));
+    }
     File::open(path)?.take(MOST_BYTES as u64 + 1).read_to_end(&mut bytes)?;
     Ok(bytes)
 }

@@ -6,7 +6,8 @@
 
 use std::{
     collections::BTreeSet,
-    fs,
+    fs::{self, File, Metadata},
+    io::Read as _,
     path::{Component, Path, PathBuf},
     time::Duration,
 };
@@ -22,6 +23,8 @@ use tokio::{sync::mpsc, time::timeout};
 const REST: Duration = Duration::from_millis(100);
 /// It is read after so many rests that were disturbed: a folder may never come to rest.
 const DISTURBED: usize = 20;
+/// More than this of a file is not read: a configuration is not so long.
+const MOST_BYTES: u64 = 64 * 1024 * 1024 + 1;
 /// As many links as Linux follows.
 const MAX_LINKS: usize = 40;
 
@@ -118,15 +121,21 @@ const fn may_change_a_file(kind: EventKind) -> bool {
 }
 
 fn content(file: &Path) -> Content {
-    fs::read(file).ok().map(|content| blake3::hash(&content))
+    // Opening a pipe would wait for somebody who writes to it, and a device may have no end.
+    fs::metadata(file).ok().filter(Metadata::is_file)?;
+    let mut content = Vec::new();
+    File::open(file).ok()?.take(MOST_BYTES).read_to_end(&mut content).ok()?;
+    Some(blake3::hash(&content))
 }
 
-/// The folders in which a name on the way to a file's content stands.
+/// The folders in which a name on the way to a file's content stands; for one that is not there, the nearest above it that
+/// is, as it may come.
 fn folders_of(file: &Path) -> BTreeSet<PathBuf> {
     let mut folders = BTreeSet::new();
     let mut links = 0;
     follow_links(file, &mut folders, &mut links);
-    folders
+    let nearest = |folder: &PathBuf| folder.ancestors().find(|folder| folder.is_dir()).map(Path::to_owned);
+    folders.iter().filter_map(nearest).collect()
 }
 
 /// Walks a path name by name; where a name is a link, its folder counts and the walk goes on from there.
@@ -225,6 +234,88 @@ mod tests {
         watch.note();
         fs::write(&file, "one").unwrap();
         soon(&mut watch).await;
+    }
+
+    #[tokio::test]
+    async fn a_folder_that_goes_and_comes_back_is_noticed() {
+        let above = temporary();
+        let folder = above.path().join("one").join("two");
+        fs::create_dir_all(&folder).unwrap();
+        let file = plain(&folder);
+        let mut watch = FileWatch::new().unwrap();
+        watch.follow([file.clone()]).unwrap();
+        for _ in 0..2 {
+            fs::remove_dir_all(above.path().join("one")).unwrap();
+            soon(&mut watch).await;
+            watch.note();
+            watch.follow([file.clone()]).unwrap();
+            fs::create_dir_all(&folder).unwrap();
+            fs::write(&file, "one").unwrap();
+            soon(&mut watch).await;
+            watch.note();
+            watch.follow([file.clone()]).unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn a_folder_that_is_replaced_is_noticed() {
+        check(
+            |above| {
+                fs::create_dir(above.join("folder")).unwrap();
+                plain(&above.join("folder"))
+            },
+            |above| {
+                let (folder, new, old) = (above.join("folder"), above.join("new"), above.join("old"));
+                fs::create_dir(&new).unwrap();
+                fs::write(new.join("file"), other(&folder)).unwrap();
+                fs::rename(&folder, &old).unwrap();
+                fs::rename(&new, &folder).unwrap();
+                fs::remove_dir_all(&old).unwrap();
+            },
+        )
+        .await;
+    }
+
+    #[tokio::test]
+    async fn a_link_that_leads_nowhere_is_noticed_when_it_leads_somewhere() {
+        let (folder, elsewhere) = (temporary(), temporary());
+        let target = elsewhere.path().join("later").join("file");
+        symlink(&target, folder.path().join("link")).unwrap();
+        let mut watch = FileWatch::new().unwrap();
+        watch.follow([folder.path().join("link")]).unwrap();
+        fs::create_dir(target.parent().unwrap()).unwrap();
+        fs::write(&target, "one").unwrap();
+        soon(&mut watch).await;
+    }
+
+    #[tokio::test]
+    async fn what_is_no_file_has_no_content_and_is_not_waited_for() {
+        let folder = temporary();
+        let file = plain(folder.path());
+        let mut watch = FileWatch::new().unwrap();
+        watch.follow([file.clone()]).unwrap();
+        fs::remove_file(&file).unwrap();
+        assert!(std::process::Command::new("mkfifo").arg(&file).status().unwrap().success());
+        soon(&mut watch).await;
+        fs::remove_file(&file).unwrap();
+        symlink("/dev/zero", &file).unwrap();
+        watch.note();
+        fs::remove_file(&file).unwrap();
+        fs::write(&file, "two").unwrap();
+        soon(&mut watch).await;
+    }
+
+    #[tokio::test]
+    async fn a_path_that_goes_up_again_leads_to_the_same_file() {
+        check(
+            |folder| {
+                fs::create_dir(folder.join("down")).unwrap();
+                plain(folder);
+                folder.join("down").join("..").join("file")
+            },
+            |folder| fs::write(folder.join("file"), other(folder)).unwrap(),
+        )
+        .await;
     }
 
     #[tokio::test]

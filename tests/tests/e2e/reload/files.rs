@@ -123,3 +123,71 @@ async fn a_file_of_keys_that_is_new_is_followed_from_then_on() {
     gateway.reloaded("success", async || gateway.rewrite("keys.yaml", more)).await;
     assert_eq!((status("key-b").await, status("key-0").await), (200, 200));
 }
+
+/// Has the file replaced by something that is none, and then by another one.
+async fn is_survived(replace: impl Fn(&Path)) {
+    let backend = Backend::start().await;
+    let mut gateway = Gateway::start_yaml(&limited(&backend, 10), |_| {}).await;
+    let file = gateway.folder().join("fairlane.yaml");
+    let bad = async || {
+        fs::remove_file(&file).unwrap();
+        replace(&file);
+    };
+    gateway.reloaded("failure", bad).await;
+    gateway.reloaded("failure", async || gateway.signal(Signal::HUP)).await;
+    assert_eq!(limit(&gateway).await, 10);
+    let good = async || {
+        _ = fs::remove_file(&file);
+        _ = fs::remove_dir(&file);
+        gateway.rewrite("fairlane.yaml", &limited(&backend, 20));
+    };
+    gateway.reloaded("success", good).await;
+    assert_eq!(limit(&gateway).await, 20);
+    gateway.terminate();
+    assert_eq!(gateway.exited().await, 0);
+}
+
+#[tokio::test]
+async fn a_folder_in_its_place_is_survived() {
+    is_survived(|file| fs::create_dir(file).unwrap()).await;
+}
+
+#[tokio::test]
+async fn a_pipe_in_its_place_is_survived() {
+    is_survived(|file| {
+        assert!(std::process::Command::new("mkfifo").arg(file).status().unwrap().success());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_link_to_itself_in_its_place_is_survived() {
+    is_survived(|file| symlink("fairlane.yaml", file).unwrap()).await;
+}
+
+#[tokio::test]
+async fn a_file_without_end_in_its_place_is_survived() {
+    is_survived(|file| symlink("/dev/zero", file).unwrap()).await;
+}
+
+#[tokio::test]
+async fn a_mounted_folder_that_is_made_anew_is_followed() {
+    let backend = Backend::start().await;
+    let yaml = |burst| limited(&backend, burst);
+    let gateway = Gateway::start_yaml(&yaml(10), |_| {}).await;
+    let (file, inner) = (gateway.folder().join("fairlane.yaml"), gateway.folder().join("inner"));
+    let lead = async || {
+        fs::create_dir(&inner).unwrap();
+        fs::write(inner.join("fairlane.yaml"), yaml(20)).unwrap();
+        symlink("inner/fairlane.yaml", gateway.folder().join("link")).unwrap();
+        fs::rename(gateway.folder().join("link"), &file).unwrap();
+    };
+    gateway.reloaded("success", lead).await;
+    gateway.reloaded("failure", async || fs::remove_dir_all(&inner).unwrap()).await;
+    let again = async || {
+        fs::create_dir(&inner).unwrap();
+        fs::write(inner.join("fairlane.yaml"), yaml(30)).unwrap();
+    };
+    gateway.reloaded("success", again).await;
+    assert_eq!(limit(&gateway).await, 30);
+}

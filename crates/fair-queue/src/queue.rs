@@ -11,8 +11,8 @@ use crate::list::List;
 use crate::slab::{NONE, Slab};
 use crate::waiter::Waiter;
 use crate::{
-    Action, Class, GateKey, GateLevel, Limits, Place, Refusal, Request, Requeue, Snapshot, TenantKey, Ticket,
-    Timestamp, Weight,
+    Action, Class, Demand, GateKey, GateLevel, Limits, Place, Refusal, Request, Requeue, Snapshot, TenantKey,
+    Ticket, Timestamp, Weight,
 };
 
 mod choice;
@@ -174,7 +174,20 @@ impl FairQueue {
     /// With a [`Requeue::Refused`] the request is no longer held.
     pub fn refused(&mut self, ticket: Ticket, levels: &[GateLevel], now: Timestamp) -> Requeue {
         let now = self.tick(now);
-        self.settle_refused(ticket, levels, now)
+        self.settle_refused(ticket, None, levels, now)
+    }
+
+    /// As [`refused`](Self::refused), of an attempt that asked for other buckets, or more or less of them, than the request
+    /// was held for: limits have changed while it waited. It waits for `demands` from here on.
+    pub fn refused_otherwise(
+        &mut self,
+        ticket: Ticket,
+        demands: &[Demand],
+        levels: &[GateLevel],
+        now: Timestamp,
+    ) -> Requeue {
+        let now = self.tick(now);
+        self.settle_refused(ticket, Some(demands), levels, now)
     }
 
     /// The attempt came to nothing (the store did not answer, say). The turn is given back and the request is

@@ -272,6 +272,32 @@ fn a_refused_attempt_waits_again_at_the_head_or_is_told_at_once() {
 }
 
 #[test]
+fn a_refused_attempt_that_asked_for_other_buckets_waits_for_those() {
+    const OTHER: GateKey = GateKey(2);
+    let mut queue = FairQueue::new(patient());
+    let first = ask(&mut queue, 1, 60_000, 0).unwrap();
+    let second = ask(&mut queue, 1, 60_000, 0).unwrap();
+    assert_eq!(granted(queue.poll(at(100))), first.ticket);
+    let slow = Duration::from_secs(50);
+    let empty = GateLevel { gate: OTHER, until_next: ms(5_000), period: slow, ..level(0) };
+    let Requeue::Requeued(place) =
+        queue.refused_otherwise(first.ticket, &[Demand::request(OTHER)], &[empty], at(100))
+    else {
+        panic!("it fits")
+    };
+    assert_eq!((place.gate, place.position), (OTHER, 1));
+    assert!(queue.contended(OTHER));
+    // The one behind it moves up, and takes what it would have had.
+    assert_eq!(granted(queue.poll(at(100))), second.ticket);
+    assert!(queue.admitted(second.ticket, &[level(0)], at(100)));
+    assert!(!queue.contended(GATE));
+    assert_eq!(queue.poll(at(5_099)), None);
+    assert_eq!(granted(queue.poll(at(5_100))), first.ticket);
+    assert!(queue.admitted(first.ticket, &[], at(5_100)));
+    assert!(queue.is_empty() && !queue.contended(OTHER));
+}
+
+#[test]
 fn a_refusal_that_tells_nothing_is_no_loop() {
     let mut queue = FairQueue::new(patient());
     for levels in [&[][..], &[level(0)]] {

@@ -6,7 +6,7 @@
 //! | what is there already | by what it goes afterwards |
 //! |---|---|
 //! | buckets | keep their content, in the quota that they have now; a bucket whose quota is the same gains nothing |
-//! | requests that are held | keep their place; they are charged by the limits, and sent to the backends, of the moment of their admission |
+//! | requests that are held | keep their place; they are charged what their key, user, team and model are limited by, and sent to the backends that there are, at the moment of their admission |
 //! | requests under way | go on as they are; what they give back is given by the quotas of that moment |
 //! | connections of callers | keep the timers and bounds that they were accepted with |
 //! | connections to backends | stay, where the backend has the same name, address, certificates and connect timeout |
@@ -14,7 +14,7 @@
 
 use std::{
     sync::Arc,
-    time::{SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use fairlane_config::Validated;
@@ -29,6 +29,9 @@ use crate::{
     proxy::HealthWatch,
     stack::Stack,
 };
+
+/// How long a store that could not say what buckets hold is left alone before it is asked again.
+const AGAIN: Duration = Duration::from_millis(500);
 
 /// Puts other configurations in force in a gateway that runs. Clones do so in the same one.
 #[derive(Clone, Debug)]
@@ -92,9 +95,28 @@ impl Reloader {
         if live.health.lock().is_some() {
             self.watch_health();
         }
-        live.stack.parts().admission.observe().await;
+        self.tell_the_held().await;
         live.outcome.succeeded();
         Ok(())
+    }
+
+    /// Tells those who are held what their buckets hold now; as soon as the store can say it, if it cannot at once.
+    async fn tell_the_held(&self) {
+        let parts = self.0.stack.parts();
+        if parts.admission.observe().await {
+            return;
+        }
+        // Weak, so that it does not outlive the gateway; and whatever comes after these parts tells them anew.
+        let parts = Arc::downgrade(&parts);
+        tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(AGAIN).await;
+                match parts.upgrade() {
+                    Some(parts) if parts.are_in_force() && !parts.admission.observe().await => {}
+                    _ => return,
+                }
+            }
+        });
     }
 
     /// Notes that there was no good configuration to put in force.

@@ -16,5 +16,7 @@ mod house;
 mod leaving;
 #[path = "remote/outage.rs"]
 mod outage;
+#[path = "remote/reloading.rs"]
+mod reloading;
 #[path = "remote/settling.rs"]
 mod settling;

@@ -6,25 +6,14 @@ use crate::estimate::{self, Ask};
 use crate::gate::turn_cost;
 use crate::slab::NONE;
 use crate::waiter::{Waited, Waiter, Wants};
-use crate::{Class, GateKey, Place, Reason, Refusal, Request, Ticket, Timestamp};
+use crate::{Class, Demand, GateKey, Place, Reason, Refusal, Request, Ticket, Timestamp};
 
 /// Where a request with no demand waits for its turn.
 const NOWHERE: GateKey = GateKey(0);
 
 impl FairQueue {
     pub(super) fn hold(&mut self, request: &Request<'_>, now: Timestamp) -> Result<Place, Refusal> {
-        let mut wants = Wants::default();
-        for demand in request.demands {
-            let gate = self.gate_or_new(demand.gate, demand.class);
-            wants.add(gate, demand.cost.max(1));
-        }
-        if request.demands.is_empty() {
-            let gate = self.gate_or_new(NOWHERE, Class::Requests);
-            wants.add(gate, 1);
-        }
-        for want in wants.as_slice() {
-            self.gates[want.gate].demands += 1;
-        }
+        let wants = self.claim(request.demands);
         for level in request.levels {
             // What concerns none of its gates need not be remembered.
             if let Some(gate) = self.find_gate(level.gate) {
@@ -78,6 +67,23 @@ impl FairQueue {
         place.estimate = self.whole_wait(waiter, place.estimate, now);
         self.sweep(now);
         Ok(place)
+    }
+
+    /// What a request wants, its gates being of use to somebody from here on.
+    pub(super) fn claim(&mut self, demands: &[Demand]) -> Wants {
+        let mut wants = Wants::default();
+        for demand in demands {
+            let gate = self.gate_or_new(demand.gate, demand.class);
+            wants.add(gate, demand.cost.max(1));
+        }
+        if demands.is_empty() {
+            let gate = self.gate_or_new(NOWHERE, Class::Requests);
+            wants.add(gate, 1);
+        }
+        for want in wants.as_slice() {
+            self.gates[want.gate].demands += 1;
+        }
+        wants
     }
 
     /// A request is gone, or was not held: a gate of its may be of no use to anybody now.

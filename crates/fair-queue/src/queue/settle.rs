@@ -5,7 +5,7 @@ use super::choice::Candidate;
 use crate::mirror::Opening;
 use crate::slab::NONE;
 use crate::waiter::Want;
-use crate::{GateLevel, Requeue, Ticket, Timestamp};
+use crate::{Demand, GateLevel, Requeue, Ticket, Timestamp};
 
 /// What an attempt was, once it is over.
 struct Ended {
@@ -28,9 +28,18 @@ impl FairQueue {
         true
     }
 
-    pub(super) fn settle_refused(&mut self, ticket: Ticket, levels: &[GateLevel], now: Timestamp) -> Requeue {
+    pub(super) fn settle_refused(
+        &mut self,
+        ticket: Ticket,
+        demands: Option<&[Demand]>,
+        levels: &[GateLevel],
+        now: Timestamp,
+    ) -> Requeue {
         let Some(waiter) = self.find_granted(ticket) else { return Requeue::Unknown };
         let ended = self.end_attempt(waiter, true, now);
+        if let Some(demands) = demands {
+            self.want_otherwise(waiter, demands);
+        }
         self.hear(&ended, levels, false, now);
         let tenant = ended.tenant;
         let refused = Candidate { is_told: !levels.is_empty(), ..self.candidate(waiter, tenant) };
@@ -81,6 +90,16 @@ impl FairQueue {
         self.drop_waiter(waiter, tenant);
         self.sweep(now);
         true
+    }
+
+    /// A waiter that is in no lane, and has no attempt out, wants something else from here on.
+    fn want_otherwise(&mut self, waiter: u32, demands: &[Demand]) {
+        // What stays wanted is claimed before it is let go.
+        let wants = self.claim(demands);
+        let before = std::mem::replace(&mut self.waiters[waiter].wants, wants);
+        for want in before.as_slice() {
+            self.unclaim(want.gate);
+        }
     }
 
     /// An attempt is over: what it held of mirrors and grants is free, and, if wanted, its turns are given

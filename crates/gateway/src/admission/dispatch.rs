@@ -78,8 +78,8 @@ impl BackendQuota for BackendCharges {
     // Nobody waits for a backend's bucket, so there is no gate to be told.
     fn give_back(&self, tokens: u64) {
         let mut charges = self.charges(tokens);
-        self.limiter.refresh(&mut charges, self.generation);
-        self.limiter.settle(Correction::undo(charges), None);
+        let by = self.limiter.refresh(&mut charges, self.generation);
+        self.limiter.settle(Correction::undo(charges), by, None);
     }
 }
 

@@ -26,6 +26,7 @@ use tokio::{
 };
 
 use super::{
+    Generation,
     ask::{Ask, Tenant},
     hint::ContentionHint,
     limiter::{gate_of, levels},
@@ -50,6 +51,13 @@ pub(super) struct Granted {
     pub(super) class: Class,
     /// How long it has been deferred.
     pub(super) deferred: Duration,
+}
+
+/// What the limiter told of buckets, by the limits of a generation.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Told<'a> {
+    pub(super) levels: &'a [GateLevel],
+    pub(super) by: Generation,
 }
 
 /// The gates of a request, each with what it asks there.
@@ -86,6 +94,8 @@ struct Inner {
     /// Bytes of the bodies of all held requests, and how many they may be.
     body_bytes: u64,
     max_body_bytes: u64,
+    /// The limits in force. What buckets held by earlier ones is no word on what they hold now.
+    generation: Generation,
     /// When the timer task is to look again.
     armed: Option<Timestamp>,
     closed: bool,
@@ -127,6 +137,7 @@ impl Driver {
     pub(super) fn spawn(
         limits: Limits,
         max_body_bytes: u64,
+        generation: Generation,
         clock: TokioClock,
         telemetry: Arc<Telemetry>,
     ) -> Self {
@@ -135,6 +146,7 @@ impl Driver {
             waiting: HashMap::new(),
             body_bytes: 0,
             max_body_bytes,
+            generation,
             armed: None,
             closed: false,
         };
@@ -150,18 +162,20 @@ impl Driver {
         Self { shared, timer }
     }
 
-    /// Other bounds and weights, live. Nobody who is held is dropped: a bound that is exceeded now refuses newcomers. The
+    /// Other bounds, weights and limits, live. Nobody who is held is dropped: a bound that is exceeded now refuses newcomers. The
     /// tenants that `weights` does not know keep what they have.
     pub(super) fn reconfigure(
         &self,
         limits: Limits,
         max_body_bytes: u64,
         weights: &HashMap<TenantKey, Weight>,
+        generation: Generation,
         telemetry: Arc<Telemetry>,
     ) {
         self.shared.telemetry.store(telemetry);
         self.shared.mutate(|inner, now| {
             inner.max_body_bytes = max_body_bytes;
+            inner.generation = generation;
             inner.queue.reconfigure(limits, |tenant| weights.get(&tenant).copied(), now);
         });
     }
@@ -198,7 +212,7 @@ impl Driver {
         tenant: Tenant,
         deadline: Instant,
     ) -> Option<Result<Joined, NotHeld>> {
-        self.join_if(ask, tenant, &[], deadline, |queue, demands| {
+        self.join_if(ask, tenant, None, deadline, |queue, demands| {
             demands.iter().any(|demand| queue.contended(demand.gate))
         })
     }
@@ -208,17 +222,17 @@ impl Driver {
         &self,
         ask: &Ask,
         tenant: Tenant,
-        levels: &[GateLevel],
+        told: Told<'_>,
         deadline: Instant,
     ) -> Result<Joined, NotHeld> {
-        self.join_if(ask, tenant, levels, deadline, |_, _| true).unwrap_or(Err(NotHeld::ShuttingDown))
+        self.join_if(ask, tenant, Some(told), deadline, |_, _| true).unwrap_or(Err(NotHeld::ShuttingDown))
     }
 
     fn join_if(
         &self,
         ask: &Ask,
         tenant: Tenant,
-        levels: &[GateLevel],
+        told: Option<Told<'_>>,
         deadline: Instant,
         wanted: impl FnOnce(&FairQueue, &[Demand]) -> bool,
     ) -> Option<Result<Joined, NotHeld>> {
@@ -236,7 +250,7 @@ impl Driver {
                 tenant: tenant.key,
                 weight: tenant.weight,
                 demands: &demands,
-                levels,
+                levels: told.map_or(&[], |told| inner.believed(told)),
                 arrived,
                 deadline,
             };
@@ -293,8 +307,8 @@ impl Drop for Driver {
 pub(super) struct Handle(Arc<Shared>);
 
 impl Handle {
-    /// What buckets hold after a settlement, for those who wait for one of them.
-    pub(super) fn moved(&self, charges: &Charges, balances: &Balances) {
+    /// What buckets hold after a settlement by the limits of `by`, for those who wait for one of them.
+    pub(super) fn moved(&self, charges: &Charges, balances: &Balances, by: Generation) {
         // Not only for those who wait at one of them: who waits elsewhere may need them next, and only knows what they held
         // when it last asked.
         if self.0.held.load(Ordering::Acquire) == 0 {
@@ -302,7 +316,8 @@ impl Handle {
         }
         let levels = levels(charges, balances);
         self.0.mutate(|inner, now| {
-            for level in levels {
+            let told = Told { levels: &levels, by };
+            for &level in inner.believed(told) {
                 inner.queue.observed(level, now);
             }
         });
@@ -317,31 +332,41 @@ impl Handle {
         });
     }
 
-    pub(super) fn admitted(&self, ticket: Ticket, body_bytes: u64, levels: &[GateLevel]) {
+    pub(super) fn admitted(&self, ticket: Ticket, body_bytes: u64, told: Told<'_>) {
         self.0.mutate(|inner, now| {
             inner.forget(ticket, body_bytes);
+            let levels = inner.believed(told);
             inner.queue.admitted(ticket, levels, now);
         });
     }
 
+    /// An attempt was refused; with `demands` it asked for something else than what it was held for.
     pub(super) fn refused(
         &self,
         ticket: Ticket,
-        levels: &[GateLevel],
+        demands: Option<&Demands>,
+        told: Told<'_>,
     ) -> (Again, Option<oneshot::Receiver<Turn>>) {
-        let (again, turn) = self.0.mutate(|inner, now| match inner.queue.refused(ticket, levels, now) {
-            fairlane_fair_queue::Requeue::Requeued(place) => {
-                let (tell, turn) = oneshot::channel();
-                if inner.closed {
-                    // Nobody will look at the map again.
-                    _ = tell.send(Turn::ShuttingDown);
-                } else {
-                    inner.waiting.insert(place.ticket, tell);
+        let (again, turn) = self.0.mutate(|inner, now| {
+            let levels = inner.believed(told);
+            let requeued = match demands {
+                Some(demands) => inner.queue.refused_otherwise(ticket, demands, levels, now),
+                None => inner.queue.refused(ticket, levels, now),
+            };
+            match requeued {
+                fairlane_fair_queue::Requeue::Requeued(place) => {
+                    let (tell, turn) = oneshot::channel();
+                    if inner.closed {
+                        // Nobody will look at the map again.
+                        _ = tell.send(Turn::ShuttingDown);
+                    } else {
+                        inner.waiting.insert(place.ticket, tell);
+                    }
+                    (Again::Held(place), Some(turn))
                 }
-                (Again::Held(place), Some(turn))
+                fairlane_fair_queue::Requeue::Refused(refusal) => (Again::Refused(refusal), None),
+                fairlane_fair_queue::Requeue::Unknown => (Again::Gone, None),
             }
-            fairlane_fair_queue::Requeue::Refused(refusal) => (Again::Refused(refusal), None),
-            fairlane_fair_queue::Requeue::Unknown => (Again::Gone, None),
         });
         if let Again::Refused(refusal) = &again {
             self.0.refused(refusal);
@@ -478,6 +503,12 @@ impl Shared {
 }
 
 impl Inner {
+    /// What is to be believed of what was told. An answer that was on its way while limits were changed would have those
+    /// who wait go by the earlier ones, and they have been told already what holds now.
+    fn believed<'a>(&self, told: Told<'a>) -> &'a [GateLevel] {
+        if told.by.is_before(self.generation) { &[] } else { told.levels }
+    }
+
     fn enqueue(
         &mut self,
         request: Request<'_>,

@@ -12,4 +12,10 @@ impl Generation {
     pub const fn next(self) -> Self {
         Self(self.0.wrapping_add(1))
     }
+
+    /// Whether other limits have held since: whether it comes before `other`.
+    pub(super) const fn is_before(self, other: Self) -> bool {
+        let ahead = other.0.wrapping_sub(self.0);
+        ahead != 0 && ahead <= u32::MAX / 2
+    }
 }

@@ -97,11 +97,22 @@ impl Limiter {
         self.quotas.load_full()
     }
 
-    /// Has charges that were made by the quotas of `made` go by those that hold now.
-    pub(super) fn refresh(&self, charges: &mut Charges, made: Generation) {
-        if made != self.generation() && !charges.is_empty() {
+    /// Has what was taken by the limits of `made` go back by those that hold now, and tells which these are.
+    pub(super) fn refresh(&self, charges: &mut Charges, made: Generation) -> Generation {
+        let now = self.generation();
+        if made != now && !charges.is_empty() {
             self.quotas.load().refresh(charges);
         }
+        now
+    }
+
+    /// Has what was to be taken by the limits of `made` be taken by those that hold now, and tells which these are.
+    pub(super) fn renew(&self, charges: &mut Charges, made: Generation) -> Generation {
+        let now = self.generation();
+        if made != now && !charges.is_empty() {
+            self.quotas.load().renew(charges);
+        }
+        now
     }
 
     /// Gives the bucket a place of its own, found without a look-up, where the store has such places.
@@ -215,17 +226,18 @@ impl Limiter {
         }
     }
 
-    /// Moves buckets, at once or as soon as the store can, and tells the gates of those who wait for them.
-    pub(super) fn settle(&self, correction: Correction, scheduler: Option<&Handle>) {
+    /// Moves buckets, at once or as soon as the store can, and tells the gates of those who wait for them. The correction
+    /// is by the limits of `by`.
+    pub(super) fn settle(&self, correction: Correction, by: Generation, scheduler: Option<&Handle>) {
         match &self.kept {
             Kept::Memory(store) => {
                 let settlements: SmallVec<[_; USUAL_CHARGES]> = correction.settlements().collect();
                 let balances = store.settle_now(&settlements);
                 if let Some(scheduler) = scheduler {
-                    scheduler.moved(correction.charges(), &balances);
+                    scheduler.moved(correction.charges(), &balances, by);
                 }
             }
-            Kept::Remote(remote) => remote.settler().settle(correction, scheduler.cloned()),
+            Kept::Remote(remote) => remote.settler().settle(correction, by, scheduler.cloned()),
         }
     }
 

@@ -29,7 +29,7 @@ use tokio::time::Instant;
 pub(crate) use self::limiter::gate_of;
 use self::{
     admitting::Admitted,
-    driver::{Driver, Joined, NotHeld},
+    driver::{Driver, Joined, NotHeld, Told},
     limiter::{Undecided, levels},
     permit::{Hold, Returns},
     refusals::{
@@ -53,6 +53,9 @@ use crate::{
     clock::TokioClock,
     telemetry::Telemetry,
 };
+
+/// Buckets that are looked at in one call when limits have changed.
+const LOOKED_AT_ONCE: usize = 64;
 
 /// How refused requests are held.
 #[derive(Clone, Copy, Debug)]
@@ -86,8 +89,8 @@ impl Admission {
         telemetry: Arc<Telemetry>,
     ) -> Self {
         let (limits, max_body_bytes) = bounds(queue.as_ref());
-        let driver = Arc::new(Driver::spawn(limits, max_body_bytes, clock, telemetry));
         let generation = limiter.generation();
+        let driver = Arc::new(Driver::spawn(limits, max_body_bytes, generation, clock, telemetry));
         Self::by(limiter, driver, queue, generation)
     }
 
@@ -113,27 +116,32 @@ impl Admission {
     /// is dropped: a bound that is exceeded now refuses newcomers. Tenants without an entry in `weights` keep theirs.
     pub fn take_over(&self, weights: &HashMap<TenantKey, Weight>, telemetry: Arc<Telemetry>) {
         let (limits, max_body_bytes) = bounds(self.queue.as_ref());
-        self.driver.reconfigure(limits, max_body_bytes, weights, telemetry);
+        self.driver.reconfigure(limits, max_body_bytes, weights, self.returns.generation, telemetry);
     }
 
-    /// Tells those who are held what their buckets hold by the quotas that are in force now.
+    /// Tells those who are held what their buckets hold by the quotas that are in force now. False if the store could not
+    /// say it of all of them.
     ///
     /// # Cancel safety
     ///
     /// Dropped, it leaves some of them to find out with their next attempt.
-    pub async fn observe(&self) {
+    pub async fn observe(&self) -> bool {
         let gates = self.driver.gates();
         if gates.is_empty() {
-            return;
+            return true;
         }
+        let by = self.limiter.generation();
         let (charges, unlimited) = self.limiter.quotas().at(&gates);
         let scheduler = self.driver.handle();
         scheduler.unlimited(&unlimited);
-        if let Ok(looked) = self.limiter.peek(&charges).await
-            && let Some(balances) = balances(&looked)
-        {
-            scheduler.moved(&charges, balances);
+        // A look locks all that it looks at: many buckets are not looked at in one.
+        for charges in charges.chunks(LOOKED_AT_ONCE) {
+            let Ok(looked) = self.limiter.peek(&charges).await else { return false };
+            if let Some(balances) = balances(&looked) {
+                scheduler.moved(&charges, balances, by);
+            }
         }
+        true
     }
 
     /// Decides on a request, holding it where that is enabled and it may still be served in time.
@@ -151,12 +159,23 @@ impl Admission {
         self.go_on(begun)
     }
 
-    /// Has a request that was charged by earlier limits go by those in force.
-    fn refresh(&self, ask: &mut Ask) {
-        self.limiter.refresh(&mut ask.charges, self.returns.generation);
-        if ask.tokens.is_some() && !ask.charges.count_tokens() {
-            ask.tokens = None;
+    /// Has a request that was to be charged by earlier limits be charged by those in force, and tells which these are.
+    fn renew(&self, ask: &mut Ask) -> Generation {
+        let by = self.limiter.renew(&mut ask.charges, self.returns.generation);
+        if by != self.returns.generation
+            && let Some(reservation) = &mut ask.tokens
+        {
+            match ask.charges.smallest_budget() {
+                None => ask.tokens = None,
+                // What is only assumed makes nothing impossible, however small a budget has become.
+                Some(smallest) if reservation.assumed && reservation.total > smallest => {
+                    reservation.cut_to(smallest);
+                    ask.charges.set_tokens(reservation.total);
+                }
+                Some(_) => {}
+            }
         }
+        by
     }
 
     /// The end of a request's own time: nothing is held for longer than it may take. How long it may be held besides, the
@@ -167,7 +186,7 @@ impl Admission {
 
     /// As far as a decision comes without waiting.
     fn begin(&self, mut ask: Box<Ask>) -> Begun {
-        self.refresh(&mut ask);
+        let by = self.renew(&mut ask);
         if ask.charges.is_empty() {
             ask.tokens = None;
             let quotas = ask.edge.into();
@@ -200,13 +219,13 @@ impl Admission {
             }
         }
         match self.limiter.take_now(ask.charges.as_slice()) {
-            Some(decision) => self.decided(ask, &decision),
-            None => Begun::Asking(ask),
+            Some(decision) => self.decided(ask, &decision, by),
+            None => Begun::Asking(ask, by),
         }
     }
 
-    /// What the limiter's first word on a request comes to.
-    fn decided(&self, ask: Box<Ask>, decision: &Decision) -> Begun {
+    /// What the limiter's first word on a request, by the limits of `by`, comes to.
+    fn decided(&self, ask: Box<Ask>, decision: &Decision, by: Generation) -> Begun {
         match decision {
             Decision::Granted(granted) => {
                 let quotas = tightest(&ask, granted.balances());
@@ -215,7 +234,8 @@ impl Admission {
             Decision::Denied(denied) => match (self.queue, ask.tenant) {
                 (Some(_), Some(tenant)) => {
                     let levels = levels(&ask.charges, denied.balances());
-                    let joined = self.driver.join(&ask, tenant, &levels, self.deadline(&ask));
+                    let told = Told { levels: &levels, by };
+                    let joined = self.driver.join(&ask, tenant, told, self.deadline(&ask));
                     self.joined(ask, joined, Some(denied))
                 }
                 _ => Begun::Decided(Err(refused_now(&ask, denied))),
@@ -249,7 +269,7 @@ impl Admission {
             Begun::Held(ask, joined) => {
                 Admitting::held(Box::pin(Arc::clone(self).hold(ask, Held::new(joined))))
             }
-            Begun::Asking(ask) => Admitting::asking(Box::pin(Arc::clone(self).ask(ask))),
+            Begun::Asking(ask, by) => Admitting::asking(Box::pin(Arc::clone(self).ask(ask, by))),
             Begun::Unheld(ask, refusal) => {
                 Admitting::asking(Box::pin(Arc::clone(self).look_and_refuse_unheld(ask, refusal)))
             }
@@ -260,10 +280,10 @@ impl Admission {
     }
 
     /// Asks a store that has to be waited for.
-    async fn ask(self: Arc<Self>, ask: Box<Ask>) -> Admitting {
+    async fn ask(self: Arc<Self>, ask: Box<Ask>, by: Generation) -> Admitting {
         let asked = self.limiter.take(&ask.charges).await;
         let begun = match asked {
-            Ok(decision) => self.decided(ask, &decision),
+            Ok(decision) => self.decided(ask, &decision, by),
             Err(undecided) => Begun::Decided(self.undecided(&ask, &undecided, None)),
         };
         self.go_on(begun)
@@ -362,7 +382,7 @@ enum Begun {
     /// It has a place in a lane.
     Held(Box<Ask>, Joined),
     /// The store has to be waited for.
-    Asking(Box<Ask>),
+    Asking(Box<Ask>, Generation),
     /// The queue refuses it, and the store has to be waited for to say more.
     Unheld(Box<Ask>, Refusal),
     /// Others wait for the bucket of this charge, it has no lane to wait in, and the store has to be waited for to say more.

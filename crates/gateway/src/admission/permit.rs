@@ -64,8 +64,8 @@ pub(super) struct Returns {
 
 impl Returns {
     fn settle(&self, mut correction: Correction) {
-        self.limiter.refresh(correction.charges_mut(), self.generation);
-        self.limiter.settle(correction, Some(&self.scheduler));
+        let by = self.limiter.refresh(correction.charges_mut(), self.generation);
+        self.limiter.settle(correction, by, Some(&self.scheduler));
     }
 }
 

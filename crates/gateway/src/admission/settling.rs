@@ -11,7 +11,7 @@ use tokio::{
 };
 use tokio_util::task::{TaskTracker, task_tracker::TaskTrackerToken};
 
-use super::{RemoteStore, correction::Correction, driver::Handle};
+use super::{Generation, RemoteStore, correction::Correction, driver::Handle};
 use crate::limits::USUAL_CHARGES;
 
 /// Settlements that wait for their turn, at the most: what a store of usual speed settles in a tenth of a second or so.
@@ -34,6 +34,8 @@ pub(super) struct Settler {
 struct Work {
     /// Boxed: there is room for thousands of these.
     correction: Box<Correction>,
+    /// The limits that it goes by.
+    by: Generation,
     /// The gates of those who wait for the buckets.
     scheduler: Option<Handle>,
     _outstanding: TaskTrackerToken,
@@ -48,9 +50,9 @@ impl Settler {
     }
 
     /// Moves buckets, and tells the gates of those who wait for them.
-    pub(super) fn settle(&self, correction: Correction, scheduler: Option<Handle>) {
+    pub(super) fn settle(&self, correction: Correction, by: Generation, scheduler: Option<Handle>) {
         let correction = Box::new(correction);
-        let work = Work { correction, scheduler, _outstanding: self.outstanding.token() };
+        let work = Work { correction, by, scheduler, _outstanding: self.outstanding.token() };
         match self.queue.try_send(work) {
             Ok(()) => {}
             Err(TrySendError::Full(work) | TrySendError::Closed(work)) => {
@@ -94,7 +96,7 @@ impl Work {
         match store.settle(&settlements).await {
             Ok(balances) => {
                 if let Some(scheduler) = &self.scheduler {
-                    scheduler.moved(self.correction.charges(), &balances);
+                    scheduler.moved(self.correction.charges(), &balances, self.by);
                 }
             }
             Err(error) => {

@@ -2,14 +2,14 @@
 
 use std::{future::Future, ops::ControlFlow, pin::Pin, sync::Arc, time::Duration};
 
-use fairlane_fair_queue::{Class, GateLevel, Place};
+use fairlane_fair_queue::{Class, Place};
 use fairlane_limiter::Decision;
 use tokio::time::Instant;
 
 use super::{
-    Admission, Ask,
+    Admission, Ask, Generation, Permit,
     admitting::Admitted,
-    driver::{Again, Joined, Turn},
+    driver::{Again, Demands, Joined, Told, Turn, demands},
     limiter::{Undecided, levels},
     permit::{Hold, Queued},
     refusals::{exceeds, fault, tightest},
@@ -58,14 +58,14 @@ impl Held {
     }
 
     /// The attempt was granted.
-    pub(super) fn admitted(&mut self, levels: &[GateLevel]) {
+    pub(super) fn admitted(&mut self, told: Told<'_>) {
         self.done = true;
-        self.joined.scheduler.admitted(self.joined.place.ticket, self.joined.body_bytes, levels);
+        self.joined.scheduler.admitted(self.joined.place.ticket, self.joined.body_bytes, told);
     }
 
-    /// The attempt was refused; it may wait on.
-    pub(super) fn refused(&mut self, levels: &[GateLevel]) -> Again {
-        let (again, turn) = self.joined.scheduler.refused(self.joined.place.ticket, levels);
+    /// The attempt was refused; it may wait on, for `demands` if these are others than before.
+    pub(super) fn refused(&mut self, demands: Option<&Demands>, told: Told<'_>) -> Again {
+        let (again, turn) = self.joined.scheduler.refused(self.joined.place.ticket, demands, told);
         if let Some(turn) = turn {
             self.joined.turn = turn;
         }
@@ -125,18 +125,16 @@ impl Admission {
     /// What a held request does with its turn.
     fn step<'a>(&'a self, ask: &'a mut Ask, held: &'a mut Held, since: Instant, turn: Turn) -> Step<'a> {
         match turn {
-            Turn::Attempt(_) if self.is_free_by_now(ask) => {
-                let (hold, quotas) = (held.so_far(since), ask.edge.into());
-                held.failed();
-                Step::Now(ControlFlow::Break(Ok(self.permit(ask.take(), quotas, Some(hold)))))
+            Turn::Attempt(_) => {
+                let by = self.renew(ask);
+                if ask.charges.is_empty() {
+                    return Step::Now(ControlFlow::Break(Ok(self.freed(ask, held, since))));
+                }
+                match self.limiter.take_now(ask.charges.as_slice()) {
+                    Some(decision) => Step::Now(self.attempted(ask, held, since, Ok(decision), by)),
+                    None => Step::Later(Box::pin(self.attempt(ask, held, since, by))),
+                }
             }
-            Turn::Attempt(_) => match self.limiter.take_now(ask.charges.as_slice()) {
-                Some(decision) => Step::Now(self.attempted(ask, held, since, Ok(decision))),
-                None => Step::Later(Box::pin(async move {
-                    let asked = self.limiter.take(&ask.charges).await;
-                    self.attempted(ask, held, since, asked)
-                })),
-            },
             Turn::Refused(refusal) => match self.look_and_refuse_now(ask, &refusal) {
                 Some(refused) => Step::Now(ControlFlow::Break(Err(refused))),
                 None => Step::Later(Box::pin(async move {
@@ -148,32 +146,61 @@ impl Admission {
         }
     }
 
-    /// Has a held request go by the limits in force, and tells whether these leave it nothing to wait for.
-    fn is_free_by_now(&self, ask: &mut Ask) -> bool {
-        self.refresh(ask);
-        ask.charges.is_empty()
+    /// The limits in force leave a held request nothing to wait for.
+    fn freed(&self, ask: &mut Ask, held: &mut Held, since: Instant) -> Permit {
+        let (hold, quotas) = (held.so_far(since), ask.edge.into());
+        held.failed();
+        self.permit(ask.take(), quotas, Some(hold))
     }
 
-    /// What an attempt of a held request comes to; it may go on waiting.
+    /// An attempt with a store that has to be waited for. If limits are changed meanwhile, a refusal by the earlier ones
+    /// counts for nothing.
+    async fn attempt(
+        &self,
+        ask: &mut Ask,
+        held: &mut Held,
+        since: Instant,
+        mut by: Generation,
+    ) -> ControlFlow<Admitted> {
+        loop {
+            let asked = self.limiter.take(&ask.charges).await;
+            let is_no = matches!(asked, Ok(Decision::Denied(_) | Decision::Impossible(_)));
+            if !is_no || !by.is_before(self.limiter.generation()) {
+                return self.attempted(ask, held, since, asked, by);
+            }
+            by = self.renew(ask);
+            if ask.charges.is_empty() {
+                return ControlFlow::Break(Ok(self.freed(ask, held, since)));
+            }
+        }
+    }
+
+    /// What an attempt of a held request by the limits of `by` comes to; it may go on waiting.
     fn attempted(
         &self,
         ask: &mut Ask,
         held: &mut Held,
         since: Instant,
         asked: Result<Decision, Undecided>,
+        by: Generation,
     ) -> ControlFlow<Admitted> {
         ControlFlow::Break(match asked {
             Ok(Decision::Granted(granted)) => {
                 let hold = held.so_far(since);
-                held.admitted(&levels(&ask.charges, granted.balances()));
+                held.admitted(Told { levels: &levels(&ask.charges, granted.balances()), by });
                 let quotas = tightest(ask, granted.balances());
                 Ok(self.permit(ask.take(), quotas, Some(hold)))
             }
-            Ok(Decision::Denied(denied)) => match held.refused(&levels(&ask.charges, denied.balances())) {
-                Again::Held(_) => return ControlFlow::Continue(()),
-                Again::Refused(refusal) => Err(self.hold_refused(ask, &refusal, &denied)),
-                Again::Gone => Err(fault(ask, Fault::Internal)),
-            },
+            Ok(Decision::Denied(denied)) => {
+                let levels = levels(&ask.charges, denied.balances());
+                // By other limits than when it joined it may be charged otherwise.
+                let demands = (by != self.returns.generation).then(|| demands(&ask.charges));
+                match held.refused(demands.as_ref(), Told { levels: &levels, by }) {
+                    Again::Held(_) => return ControlFlow::Continue(()),
+                    Again::Refused(refusal) => Err(self.hold_refused(ask, &refusal, &denied)),
+                    Again::Gone => Err(fault(ask, Fault::Internal)),
+                }
+            }
             Ok(Decision::Impossible(impossible)) => {
                 held.failed();
                 Err(exceeds(ask, impossible.exceeding()))

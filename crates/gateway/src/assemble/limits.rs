@@ -45,7 +45,9 @@ pub(super) fn known_buckets(config: &GatewayConfig) -> usize {
     let models: usize = config.backends.iter().map(|backend| backend.models.len()).sum();
     let overrides = config.rate_limiting.limits.per_model.overrides.len();
     let known = 3 * config.api_keys.keys.len() + models + overrides + 2;
-    (2 * 7 * known + NEW).min(AT_MOST)
+    // A place is never given back, and must not be at the cost of whom nobody knows beforehand.
+    let room = config.rate_limiting.max_buckets.get();
+    (7 * known + (7 * known + NEW).min(room / 2)).min(AT_MOST)
 }
 
 /// Quotas per identity: those of its override, else the dimension's own.

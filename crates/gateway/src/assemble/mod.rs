@@ -193,6 +193,11 @@ impl Parts {
         self.limiter.adopt(std::mem::take(&mut *self.quotas.lock()), self.generation);
         self.admission.take_over(&self.weights, Arc::clone(&self.telemetry));
     }
+
+    /// Whether their limits are those that hold.
+    pub fn are_in_force(&self) -> bool {
+        self.limiter.generation() == self.generation
+    }
 }
 
 fn routes(config: &GatewayConfig) -> Routes {

@@ -81,6 +81,27 @@ impl Charges {
         self.0.iter().position(|charge| charge.cost > charge.quota.capacity())
     }
 
+    /// What the smallest of its buckets of tokens ever holds, if tokens are charged.
+    #[must_use]
+    pub fn smallest_budget(&self) -> Option<u64> {
+        self.tokens().map(|charge| charge.quota.capacity()).min()
+    }
+
+    /// Has each of the charges that count tokens be of `cost`.
+    pub fn set_tokens(&mut self, cost: u64) {
+        let tokens = self.0.iter_mut().filter(|charge| class_of(&charge.key) == Class::Tokens);
+        tokens.for_each(|charge| charge.cost = cost);
+    }
+
+    fn tokens(&self) -> impl Iterator<Item = &Charge> {
+        self.0.iter().filter(|charge| class_of(&charge.key) == Class::Tokens)
+    }
+
+    /// The same charges, at most `most` together.
+    pub fn chunks(&self, most: usize) -> impl Iterator<Item = Self> {
+        self.0.chunks(most).map(|charges| Self(charges.into()))
+    }
+
     /// The charges of one class alone.
     #[must_use]
     pub fn of_class(&self, class: Class) -> Self {
@@ -100,7 +121,7 @@ impl Charges {
     /// Whether tokens are among what is charged.
     #[must_use]
     pub fn count_tokens(&self) -> bool {
-        self.0.iter().any(|charge| class_of(&charge.key) == Class::Tokens)
+        self.tokens().next().is_some()
     }
 
     /// Adds all charges of `others`.
@@ -133,8 +154,7 @@ impl Charges {
 
     /// The dimensions in which tokens are charged, one for each bucket.
     pub fn token_dimensions(&self) -> impl Iterator<Item = Dimension> + '_ {
-        let tokens = self.0.iter().filter(|charge| class_of(&charge.key) == Class::Tokens);
-        tokens.filter_map(|charge| Dimension::of(&charge.key))
+        self.tokens().filter_map(|charge| Dimension::of(&charge.key))
     }
 
     /// What the charge at `index` counts.

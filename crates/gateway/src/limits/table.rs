@@ -10,9 +10,10 @@ use super::Charges;
 
 /// Every bucket that is known beforehand, with the quota that it has, and every identity that might have one.
 ///
-/// A request that is held, or under way, while limits are changed keeps its buckets; each of them goes by the quota that
-/// it has now. A bucket that has none any more is not charged. One whose identity is gone keeps the quota that it had:
-/// a key that is removed must not set those free who still wait with it.
+/// A request that is held while limits are changed is charged by what its identities are limited by now: if that is
+/// given for other periods, by other buckets. What a request took goes back to where it was taken from, by the quotas of
+/// now, and nowhere if there is no such limit any more. A bucket whose identity is gone keeps the quota that it had: a key
+/// that is removed must not set those free who still wait with it.
 #[derive(Debug, Default)]
 pub struct QuotaTable {
     quotas: HashMap<BucketKey, Quota>,
@@ -30,7 +31,30 @@ impl QuotaTable {
         self.quotas.extend(charges.into_iter().map(|charge| (charge.key, charge.quota)));
     }
 
-    /// Has charges go by the quotas that hold now.
+    /// Has what is yet to be taken be taken from the buckets that there are now: where an identity has limits of the same
+    /// kind (of requests, or of tokens) for other periods, from those.
+    pub fn renew(&self, charges: &mut Charges) {
+        let before = std::mem::take(charges);
+        let before = before.as_slice();
+        for (at, charge) in before.iter().enumerate() {
+            if before.iter().take(at).any(|earlier| is_of_the_same_limit(&earlier.key, &charge.key)) {
+                continue;
+            }
+            let mut limited = false;
+            for key in periods(&charge.key) {
+                if let Some((key, quota)) = self.quotas.get_key_value(&key) {
+                    charges.push(Charge::new(*key, *quota, charge.cost));
+                    limited = true;
+                }
+            }
+            if !limited && !self.identities.contains(&group(charge.key.digest())) {
+                let same = |other: &&Charge| is_of_the_same_limit(&other.key, &charge.key);
+                before.iter().filter(same).for_each(|charge| charges.push(*charge));
+            }
+        }
+    }
+
+    /// Has what was taken go back by the quotas that hold now.
     pub fn refresh(&self, charges: &mut Charges) {
         charges.retain(|charge| match self.quotas.get(&charge.key) {
             Some(quota) => {
@@ -62,6 +86,19 @@ impl QuotaTable {
 const fn group(bucket: u128) -> u128 {
     bucket & !0xf
 }
+
+/// The buckets of a limit, one for each period that it may be given for, `bucket` being one of them.
+fn periods(bucket: &BucketKey) -> impl Iterator<Item = BucketKey> {
+    let (dimension, digest) = (bucket.dimension(), bucket.digest());
+    (0..PERIODS).map(move |other| BucketKey::new(dimension, digest ^ other))
+}
+
+fn is_of_the_same_limit(one: &BucketKey, other: &BucketKey) -> bool {
+    one.dimension() == other.dimension() && one.digest() ^ other.digest() < PERIODS
+}
+
+/// How many numbers of periods there are; see [`Period::number`].
+const PERIODS: u128 = 4;
 
 #[cfg(test)]
 mod tests {
@@ -106,6 +143,35 @@ mod tests {
         table.refresh(&mut charges);
         assert_eq!(capacities(&charges), [20, 30]);
         assert_eq!(charges.as_slice().iter().map(|charge| charge.cost).collect::<Vec<_>>(), [1, 7]);
+    }
+
+    #[test]
+    fn what_is_asked_for_is_charged_by_the_periods_that_there_are_now() {
+        let mut charges =
+            all(&buckets("a", &[per(Period::Second, 1), per(Period::Day, 2)], &[per(Period::Minute, 3)]));
+        let mut table = QuotaTable::default();
+        table.know(Hasher::new(b"test").unwrap().user("a"));
+        let now = buckets("a", &[per(Period::Hour, 10), per(Period::Day, 20)], &[per(Period::Day, 30)]);
+        table.set(now.iter());
+        table.renew(&mut charges);
+        let of = |charges: &Charges| {
+            charges.as_slice().iter().map(|charge| (charge.key, charge.cost)).collect::<Vec<_>>()
+        };
+        let (mut found, mut expected) = (of(&charges), of(&all(&now)));
+        assert!(found.is_sorted_by_key(|(key, _)| crate::dimension::class_of(key)), "requests come first");
+        found.sort_unstable();
+        expected.sort_unstable();
+        assert_eq!(found, expected);
+
+        // Without a limit of tokens none are charged, whatever is said of requests.
+        table = QuotaTable::default();
+        table.know(Hasher::new(b"test").unwrap().user("a"));
+        table.set(now.requests.as_slice());
+        table.renew(&mut charges);
+        assert_eq!(charges.as_slice().len(), 2);
+        // Who is gone is charged as it was.
+        QuotaTable::default().renew(&mut charges);
+        assert_eq!(charges.as_slice().len(), 2);
     }
 
     #[test]

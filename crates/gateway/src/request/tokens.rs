@@ -89,6 +89,14 @@ pub struct Reservation {
     pub assumed: bool,
 }
 
+impl Reservation {
+    /// Assumes as much less of an output as makes all of it fit into `most`, as far as that can be.
+    pub fn cut_to(&mut self, most: u64) {
+        self.output = self.output.min(most.saturating_sub(self.prompt_estimate));
+        self.total = self.prompt_estimate + self.output;
+    }
+}
+
 /// What `ask` reserves, where the smallest of its buckets can ever hold `largest_that_fits`.
 ///
 /// What is only assumed (output without a cap, then media) is cut down to what fits: an assumption must not make a request

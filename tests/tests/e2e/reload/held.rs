@@ -1,6 +1,7 @@
 //! What a change means to those who are held, and to those who come after it.
 
-use fairlane_tests::{Backend, Config, Gateway, Pending, Reply, wait};
+use fairlane_tests::{Backend, Call, Config, Gateway, Pending, Reply, wait};
+use serde_json::json;
 
 use super::{HELD, PATIENT, all_answered, held_by, hold, of, ten_an_hour, users, waiting};
 use crate::support::until_all_came;
@@ -69,6 +70,60 @@ async fn a_lowered_limit_cuts_what_is_left_of_a_burst() {
     // Raised again, it does not get back what was cut.
     gateway.reconfigure(&limit(100)).await;
     assert_eq!(gateway.call(of(0)).await.status, 429);
+}
+
+#[tokio::test]
+async fn a_limit_that_is_given_for_another_period_sets_nobody_free() {
+    let backend = Backend::start().await;
+    let gateway = Gateway::start(&ten_an_hour(&backend)).await;
+    let pending = hold(&gateway).await;
+    // The day's bucket is new, and so it is full: of three.
+    gateway.reconfigure(&held_by(&backend, "per_team: { requests_per_day: 240, burst_capacity: 3 }")).await;
+    gateway.held(HELD as u64 - 3).await;
+    wait::until("three to be served", async || (backend.count() == 4).then_some(())).await;
+    let late = gateway.begin(of(3));
+    gateway.held(HELD as u64 - 2).await;
+    gateway.reconfigure(&held_by(&backend, "per_team: { requests_per_second: 1000 }")).await;
+    all_answered(pending).await;
+    assert_eq!(late.answer().await.status, 200);
+}
+
+#[tokio::test]
+async fn whoever_waits_for_one_limit_is_told_of_the_others() {
+    let backend = Backend::start().await;
+    // The team's is the one that they wait for, as it is the slower one.
+    let both = |team: &str, user: &str| waiting(users(Config::with(&backend)).limit(team).limit(user));
+    let slow = both(
+        "per_team: { requests_per_day: 20, burst_capacity: 4 }",
+        "per_user: { requests_per_hour: 1, burst_capacity: 1 }",
+    );
+    let gateway = Gateway::start(&slow).await;
+    for user in 0..4 {
+        assert_eq!(gateway.call(of(user)).await.status, 200);
+    }
+    let pending: Vec<_> = (0..20).map(|n| gateway.begin(of(n % 4))).collect();
+    gateway.held(20).await;
+    gateway
+        .reconfigure(&both(
+            "per_team: { requests_per_second: 100 }",
+            "per_user: { requests_per_second: 100 }",
+        ))
+        .await;
+    all_answered(pending).await;
+}
+
+#[tokio::test]
+async fn a_limit_that_goes_and_comes_back_is_where_it_was() {
+    let backend = Backend::start().await;
+    let gateway = Gateway::start(&ten_an_hour(&backend)).await;
+    let pending = hold(&gateway).await;
+    gateway.reconfigure(&waiting(users(Config::with(&backend)))).await;
+    gateway.reconfigure(&ten_an_hour(&backend)).await;
+    all_answered(pending).await;
+    let held = gateway.begin(of(0));
+    gateway.held(1).await;
+    assert_eq!(backend.count(), HELD + 1);
+    held.leave();
 }
 
 #[tokio::test]
@@ -281,7 +336,11 @@ fn budget(backend: &Backend, budget: &str) -> Config {
 
 /// Begins requests of which each reserves some hundred tokens, until most of them are deferred.
 async fn defer(gateway: &Gateway) -> Vec<Pending> {
-    let pending: Vec<_> = (0..HELD / 2).map(|n| gateway.begin(of(n % 4))).collect();
+    defer_all(gateway, |n| of(n % 4)).await
+}
+
+async fn defer_all(gateway: &Gateway, call: impl Fn(usize) -> Call) -> Vec<Pending> {
+    let pending: Vec<_> = (0..HELD / 2).map(|n| gateway.begin(call(n))).collect();
     until_all_came(gateway, &pending).await;
     let held = gateway.queues().await["deferred"].as_u64().unwrap();
     assert!(held >= 50, "{held} are deferred");
@@ -307,10 +366,22 @@ async fn a_budget_that_is_gone_serves_them_at_once() {
 }
 
 #[tokio::test]
-async fn a_budget_that_they_never_fit_into_any_more_refuses_them() {
+async fn a_budget_that_only_an_assumption_does_not_fit_into_serves_them_in_time() {
     let backend = Backend::start().await;
     let gateway = Gateway::start(&budget(&backend, "tokens_per_day: 24000, token_burst_capacity: 150")).await;
     let pending = defer(&gateway).await;
+    gateway.reconfigure(&budget(&backend, "tokens_per_day: 8640000000, token_burst_capacity: 50")).await;
+    all_answered(pending).await;
+}
+
+#[tokio::test]
+async fn a_budget_that_they_never_fit_into_any_more_refuses_them() {
+    let backend = Backend::start().await;
+    let gateway = Gateway::start(&budget(&backend, "tokens_per_day: 24000, token_burst_capacity: 150")).await;
+    // What a request says itself is not cut down to what fits.
+    let capped = json!({"model": "m", "messages": [], "max_tokens": 100});
+    let capped = |n: usize| Call::post("/v1/chat/completions", &capped).key(&format!("key-{}", n % 4));
+    let pending = defer_all(&gateway, capped).await;
     gateway.reconfigure(&budget(&backend, "tokens_per_day: 24000, token_burst_capacity: 50")).await;
     for pending in pending {
         let answer = pending.answer().await;

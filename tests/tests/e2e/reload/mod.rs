@@ -3,6 +3,8 @@
 mod changes;
 mod files;
 mod held;
+mod racing;
+mod redis;
 mod refused;
 mod unchanged;
 

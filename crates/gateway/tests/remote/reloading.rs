@@ -34,7 +34,7 @@ fn fast() -> Quota {
 
 /// The model has one request an hour; whoever is refused may wait for long.
 fn house() -> House {
-    let settings = QueueSettings { smallest_total: 10 * DAY, ..held_for(10 * DAY) };
+    let settings = QueueSettings { smallest_total: 10 * DAY, max_body_bytes: 10_000, ..held_for(10 * DAY) };
     House::with(Some(settings), Outage::FailClosed, slow())
 }
 
@@ -75,15 +75,18 @@ async fn a_refusal_by_an_earlier_limit_holds_nobody_by_that_limit() {
     }
 }
 
-/// Has two wait until the slow bucket has one again, and stops when the answer to the first is on its way.
-async fn two_held(house: &House, rob: bool) -> [tokio::task::JoinHandle<()>; 2] {
+/// More than have their attempts out at once.
+const MANY: u128 = 20;
+
+/// Has many wait until the slow bucket has one again, and stops when the answer to the first is on its way.
+async fn many_held(house: &House, rob: bool) -> Vec<tokio::task::JoinHandle<()>> {
     house.exhaust().await;
     let wait = |tenant| {
         let waiting = house.admit(tenant);
         tokio::spawn(async move { waiting.await.unwrap().keep_charges() })
     };
-    let waiting = [wait(1), wait(2)];
-    house.until_held(2).await;
+    let waiting = (0..MANY).map(wait).collect();
+    house.until_held(MANY as usize).await;
     house.store.takes(Fate::AnsweredAfter(SLOW));
     sleep(HOUR - Duration::from_millis(1)).await;
     if rob {
@@ -98,7 +101,7 @@ async fn two_held(house: &House, rob: bool) -> [tokio::task::JoinHandle<()>; 2] 
 #[tokio::test(start_paused = true)]
 async fn a_grant_by_an_earlier_limit_tells_those_behind_it_nothing() {
     let house = house();
-    let waiting = two_held(&house, false).await;
+    let waiting = many_held(&house, false).await;
     assert!(raise(&house).await);
     let start = Instant::now();
     for waiting in waiting {
@@ -110,7 +113,7 @@ async fn a_grant_by_an_earlier_limit_tells_those_behind_it_nothing() {
 #[tokio::test(start_paused = true)]
 async fn an_attempt_that_an_earlier_limit_refused_is_made_again() {
     let house = house();
-    let waiting = two_held(&house, true).await;
+    let waiting = many_held(&house, true).await;
     assert!(raise(&house).await);
     let start = Instant::now();
     for waiting in waiting {
@@ -124,8 +127,9 @@ async fn a_settlement_by_an_earlier_limit_tells_those_who_wait_nothing() {
     let house = house();
     let permit = house.admit(9).await.unwrap();
     house.admit(9).await.unwrap().keep_charges();
-    let waiting = [1, 2].map(|tenant| tokio::spawn(house.admit(tenant)));
-    house.until_held(2).await;
+    let waiting: Vec<_> = (0..MANY).map(|tenant| tokio::spawn(house.admit(tenant))).collect();
+    house.until_held(MANY as usize).await;
+    house.store.takes(Fate::AnsweredAfter(SLOW));
     house.store.settlements(Fate::AnsweredAfter(SLOW));
     drop(permit);
     sleep(SLOW / 2).await;

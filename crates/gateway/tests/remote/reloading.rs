@@ -1,8 +1,8 @@
 //! Limits that change while answers of the store are on their way.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{collections::HashMap, num::NonZeroU32, sync::Arc, time::Duration};
 
-use fairlane_fair_queue::Reason;
+use fairlane_fair_queue::{Limits, Reason};
 use fairlane_gateway::{
     admission::{Admission, Outage, QueueSettings},
     dimension::Dimension,
@@ -15,7 +15,7 @@ use tokio::time::{Instant, advance, sleep};
 
 use crate::{
     far::Fate,
-    house::{House, held_for},
+    house::{House, held_for, settings},
 };
 
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -32,9 +32,20 @@ fn fast() -> Quota {
     Quota::per_second(1_000).unwrap()
 }
 
-/// The model has one request an hour; whoever is refused may wait for long.
+/// Whoever is refused may wait for long. One attempt is out at a time, so that no other one brings a later word.
+fn patient() -> QueueSettings {
+    let QueueSettings { limits, .. } = held_for(10 * DAY);
+    QueueSettings {
+        smallest_total: 10 * DAY,
+        max_body_bytes: 10_000,
+        limits: Limits { max_in_flight: NonZeroU32::MIN, ..limits },
+        ..settings()
+    }
+}
+
+/// The model has one request an hour.
 fn house() -> House {
-    let settings = QueueSettings { smallest_total: 10 * DAY, max_body_bytes: 10_000, ..held_for(10 * DAY) };
+    let settings = patient();
     House::with(Some(settings), Outage::FailClosed, slow())
 }
 
@@ -44,7 +55,7 @@ async fn change(house: &House, limit: Option<PeriodQuota>) -> (Arc<Admission>, b
     let mut table = QuotaTable::default();
     table.know(model);
     table.set(Charges::of_identity(Dimension::Model, model, limit.as_slice()).as_slice());
-    let settings = QueueSettings { smallest_total: 10 * DAY, ..held_for(10 * DAY) };
+    let settings = patient();
     let generation = house.limiter.generation().next();
     let successor = Arc::new(house.admission.successor(Some(settings), generation));
     house.limiter.adopt(table, generation);
@@ -75,8 +86,8 @@ async fn a_refusal_by_an_earlier_limit_holds_nobody_by_that_limit() {
     }
 }
 
-/// More than have their attempts out at once.
-const MANY: u128 = 20;
+/// More than are served at once.
+const MANY: usize = 20;
 
 /// Has many wait until the slow bucket has one again, and stops when the answer to the first is on its way.
 async fn many_held(house: &House, rob: bool) -> Vec<tokio::task::JoinHandle<()>> {
@@ -85,8 +96,8 @@ async fn many_held(house: &House, rob: bool) -> Vec<tokio::task::JoinHandle<()>>
         let waiting = house.admit(tenant);
         tokio::spawn(async move { waiting.await.unwrap().keep_charges() })
     };
-    let waiting = (0..MANY).map(wait).collect();
-    house.until_held(MANY as usize).await;
+    let waiting = (0..MANY as u128).map(wait).collect();
+    house.until_held(MANY).await;
     house.store.takes(Fate::AnsweredAfter(SLOW));
     sleep(HOUR - Duration::from_millis(1)).await;
     if rob {
@@ -127,8 +138,8 @@ async fn a_settlement_by_an_earlier_limit_tells_those_who_wait_nothing() {
     let house = house();
     let permit = house.admit(9).await.unwrap();
     house.admit(9).await.unwrap().keep_charges();
-    let waiting: Vec<_> = (0..MANY).map(|tenant| tokio::spawn(house.admit(tenant))).collect();
-    house.until_held(MANY as usize).await;
+    let waiting: Vec<_> = (0..MANY as u128).map(|tenant| tokio::spawn(house.admit(tenant))).collect();
+    house.until_held(MANY).await;
     house.store.takes(Fate::AnsweredAfter(SLOW));
     house.store.settlements(Fate::AnsweredAfter(SLOW));
     drop(permit);
@@ -145,20 +156,24 @@ async fn a_settlement_by_an_earlier_limit_tells_those_who_wait_nothing() {
 async fn whoever_waits_is_charged_by_the_period_that_a_limit_is_given_for_now() {
     let house = house();
     house.exhaust().await;
-    let mut waiting: Vec<_> = (0..3).map(|tenant| tokio::spawn(house.admit(tenant))).collect();
+    let wait = |tenant| {
+        let waiting = house.admit(tenant);
+        tokio::spawn(async move { waiting.await.unwrap().keep_charges() })
+    };
+    let waiting: Vec<_> = (0..3).map(wait).collect();
     house.until_held(3).await;
     // The day's bucket is new, and so it is full: of one.
     let daily = PeriodQuota::new(Period::Day, Quota::new(1, 1, DAY).unwrap());
     change(&house, Some(daily)).await;
-    waiting.remove(0).await.unwrap().unwrap().keep_charges();
-    sleep(DAY / 2).await;
-    assert_eq!(house.held(), 2);
-    let start = Instant::now();
-    waiting.remove(0).await.unwrap().unwrap().keep_charges();
-    assert!(start.elapsed() > DAY / 3, "{:?}", start.elapsed());
+    for (passed, held) in [(DAY / 10, 2), (DAY / 2, 2), (DAY / 2, 1)] {
+        sleep(passed).await;
+        assert_eq!(house.held(), held);
+    }
     let start = Instant::now();
     raise(&house).await;
-    waiting.remove(0).await.unwrap().unwrap().keep_charges();
+    for waiting in waiting {
+        waiting.await.unwrap();
+    }
     assert!(start.elapsed() < SOON, "{:?}", start.elapsed());
     assert_eq!(house.held(), 0);
 }

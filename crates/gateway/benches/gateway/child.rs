@@ -17,6 +17,8 @@ pub(crate) struct Child {
     process: process::Child,
     address: SocketAddr,
     status: (SocketAddr, &'static str),
+    /// Watched while it runs: a change would be a reload.
+    _config: Option<ConfigFile>,
 }
 
 impl Child {
@@ -29,7 +31,7 @@ impl Child {
         let stdout = starting.0.as_mut().and_then(|process| process.stdout.take());
         let line = first_line(stdout.ok_or("no standard output")?)?;
         let address = address(&line, "listen=")?;
-        Ok(Self { process: starting.started()?, address, status: (address, "/held") })
+        Ok(Self { process: starting.started()?, address, status: (address, "/held"), _config: None })
     }
 
     /// Runs the gateway with a configuration in YAML.
@@ -44,7 +46,8 @@ impl Child {
         let line = first_line(stderr.ok_or("no standard error")?)?;
         let admin = address(&line, "admin=")?;
         let address = address(&line, "listen=")?;
-        Ok(Self { process: starting.started()?, address, status: (admin, "/admin/queues") })
+        let status = (admin, "/admin/queues");
+        Ok(Self { process: starting.started()?, address, status, _config: Some(file) })
     }
 
     /// Where it takes requests.
@@ -116,7 +119,8 @@ fn address(line: &str, field: &str) -> Result<SocketAddr, BoxError> {
     Ok(rest.split_whitespace().next().unwrap_or_default().parse()?)
 }
 
-/// A file that is there while a child reads it.
+/// A file that is there as long as its child.
+#[derive(Debug)]
 struct ConfigFile(PathBuf);
 
 impl ConfigFile {

@@ -1,6 +1,6 @@
 //! What the gateway costs beside a bare hyper proxy, in one run, with one backend and one load generator.
 //!
-//! `cargo bench -p fairlane-gateway --bench gateway` takes about two minutes, with `-- --quick` a quarter of a
+//! `cargo bench -p fairlane-gateway --bench gateway` takes about three minutes, with `-- --quick` a quarter of a
 //! minute. Both proxies forward the same requests to the same backend, by turns, so that both meet the same
 //! neighbours; the gateway counts each request in every dimension it has and has fair queuing on, and nothing is
 //! ever refused or held. Then both hold requests, for the memory of one.
@@ -14,6 +14,7 @@ mod child;
 mod config;
 mod held;
 mod load;
+mod placing;
 mod process;
 mod report;
 mod role;
@@ -26,7 +27,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::child::Child;
 use crate::role::Role;
-use crate::rounds::Effort;
+use crate::rounds::{Effort, Typical};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -75,6 +76,7 @@ async fn compare(effort: Effort) -> Result<(), BoxError> {
     let bare = Child::role(Role::BareProxy { backend: backend.address() })?;
     let gateway = Child::gateway(&config::forwarding(backend.address()))?;
     let alone = rounds::compare(&bare, &gateway, 1, effort).await?;
+    let apart = compare_apart([&backend, &bare, &gateway], effort).await?;
     let crowded = rounds::compare(&bare, &gateway, 64, effort).await?;
     drop((bare, gateway));
 
@@ -82,6 +84,25 @@ async fn compare(effort: Effort) -> Result<(), BoxError> {
     let gateway = Child::gateway(&config::holding(backend.address()))?;
     let memory = held::compare(&bare, &gateway, HELD).await?;
     report::machine();
-    report::bars(&alone, &crowded, &memory);
+    report::bars(&alone, apart.as_ref(), &crowded, &memory);
     Ok(())
+}
+
+/// One caller again, with each proxy on another core than the rest, where there are two.
+async fn compare_apart(
+    [backend, bare, gateway]: [&Child; 3],
+    effort: Effort,
+) -> Result<Option<Typical>, BoxError> {
+    let cores = placing::cores()?;
+    let [ours, .., theirs] = &cores[..] else { return Ok(None) };
+    let place = |near: &[usize], far: &[usize]| {
+        [(std::process::id(), near), (backend.id(), near), (bare.id(), far), (gateway.id(), far)]
+            .into_iter()
+            .try_for_each(|(process, cores)| placing::place(process, cores))
+    };
+    place(&[*ours], &[*theirs])?;
+    println!("\nwith each proxy on a core of its own");
+    let apart = rounds::compare(bare, gateway, 1, effort).await;
+    place(&cores, &cores)?;
+    apart.map(Some)
 }

@@ -225,6 +225,15 @@ fn cases() -> u32 {
     std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(400)
 }
 
+/// Scalars of this form that both readers take for what YAML 1.2 says.
+fn scalar(form: &'static str) -> impl Strategy<Value = String> {
+    let has_signed_base = |text: &str| {
+        let unsigned = text.trim_start_matches(['-', '+']);
+        unsigned.len() < text.len() && (unsigned.starts_with("0x") || unsigned.starts_with("0o"))
+    };
+    form.prop_filter("YAML 1.1", move |text| !has_signed_base(text))
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(cases()) })]
 
@@ -305,10 +314,10 @@ proptest! {
         }
     }
 
-    /// Plain scalars are of the same type to us and to another reader of YAML. (It takes `1_0` for a number, as
-    /// YAML 1.1 had it: no underscores here.)
+    /// Plain scalars are of the same type to us and to another reader of YAML. (It takes `1_0` and `+0x1` for numbers, as
+    /// YAML 1.1 had it: no underscores here, and no signs before a base.)
     #[test]
-    fn scalars_have_one_type(scalar in "true|[Ff]alse|TRUE|null|~|[.]inf|[-+]?[0-9.oxe]{1,6}|0x[0-9a-f]{1,3}|[-+.0-9eE]{1,6}|[0-9]{1,20}") {
+    fn scalars_have_one_type(scalar in scalar("true|[Ff]alse|TRUE|null|~|[.]inf|[-+]?[0-9.oxe]{1,6}|0x[0-9a-f]{1,3}|[-+.0-9eE]{1,6}|[0-9]{1,20}")) {
         for (key, section) in [("max_connections", "server"), ("token", "admin"), ("enabled", "rate_limiting")] {
             let text = format!("backends: [{{ name: a, url: \"builtin:echo\", models: [m] }}]\n{section}:\n  {key}: {scalar}\n");
             let options = serde_saphyr::options! { strict_booleans: true };

@@ -84,8 +84,9 @@ impl Stack {
     /// Puts other parts in force in their place.
     pub fn replace(&self, parts: Parts) {
         parts.proxy.take_over(&self.current.load().parts.proxy);
-        parts.commit();
+        // First: whom the limits set free is to find the backends that there are with them.
         self.forward.replace(backends(&parts));
+        parts.commit();
         self.current.store(Arc::new(Shared::new(parts, self.forward.clone())));
     }
 }

@@ -76,7 +76,7 @@ async fn compare(effort: Effort) -> Result<(), BoxError> {
     let bare = Child::role(Role::BareProxy { backend: backend.address() })?;
     let gateway = Child::gateway(&config::forwarding(backend.address()))?;
     let alone = rounds::compare(&bare, &gateway, 1, effort).await?;
-    let apart = compare_apart([&backend, &bare, &gateway], effort).await?;
+    let together = compare_together([&backend, &bare, &gateway], effort).await?;
     let crowded = rounds::compare(&bare, &gateway, 64, effort).await?;
     drop((bare, gateway));
 
@@ -84,25 +84,21 @@ async fn compare(effort: Effort) -> Result<(), BoxError> {
     let gateway = Child::gateway(&config::holding(backend.address()))?;
     let memory = held::compare(&bare, &gateway, HELD).await?;
     report::machine();
-    report::bars(&alone, apart.as_ref(), &crowded, &memory);
+    report::bars(&alone, &together, &crowded, &memory);
     Ok(())
 }
 
-/// One caller again, with each proxy on another core than the rest, where there are two.
-async fn compare_apart(
-    [backend, bare, gateway]: [&Child; 3],
-    effort: Effort,
-) -> Result<Option<Typical>, BoxError> {
-    let cores = placing::cores()?;
-    let [ours, .., theirs] = &cores[..] else { return Ok(None) };
-    let place = |near: &[usize], far: &[usize]| {
-        [(std::process::id(), near), (backend.id(), near), (bare.id(), far), (gateway.id(), far)]
-            .into_iter()
-            .try_for_each(|(process, cores)| placing::place(process, cores))
+/// One caller again, with caller, proxies and backend all on one core.
+async fn compare_together(children: [&Child; 3], effort: Effort) -> Result<Typical, BoxError> {
+    let [_, bare, gateway] = children;
+    let all = placing::cores()?;
+    let place = |cores: &[usize]| {
+        let ids = children.map(Child::id).into_iter().chain([std::process::id()]);
+        ids.into_iter().try_for_each(|process| placing::place(process, cores))
     };
-    place(&[*ours], &[*theirs])?;
-    println!("\nwith each proxy on a core of its own");
-    let apart = rounds::compare(bare, gateway, 1, effort).await;
-    place(&cores, &cores)?;
-    apart.map(Some)
+    place(all.get(..1).unwrap_or_default())?;
+    println!("\nwith everybody on one core");
+    let together = rounds::compare(bare, gateway, 1, effort).await;
+    place(&all)?;
+    together
 }

@@ -1,8 +1,8 @@
 //! Which cores the threads of a process may run on.
 //!
-//! With one caller, caller, proxy and backend take turns. Whether a turn wakes another core, which costs several
-//! microseconds on a virtual machine, is up to where the system has put whom, and it puts the two proxies differently. So that
-//! case is measured as the system places everybody, and again with each proxy on a core of its own.
+//! With one caller, caller, proxy and backend take turns. Whether a turn wakes another core, which costs some 15 us on a
+//! virtual machine, is up to where the system has put whom at the moment. So that case is measured twice: as the system
+//! places everybody, and with everybody on one core, where no turn wakes another.
 
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};

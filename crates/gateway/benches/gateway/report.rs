@@ -35,17 +35,15 @@ pub(crate) fn line(name: &str, Pair { bare, gateway }: &Pair, added_us: f64, rat
 }
 
 /// All that is asked, and whether it is so.
-pub(crate) fn bars(alone: &Typical, apart: Option<&Typical>, crowded: &Typical, memory: &Memory) {
+pub(crate) fn bars(alone: &Typical, together: &Typical, crowded: &Typical, memory: &Memory) {
     let Memory { requests, bare, gateway } = *memory;
     println!(
         "\n{requests} held requests, bytes resident each: bare hyper {bare:.0}, fairlane {gateway:.0}\n"
     );
     let added = "added CPU time per request";
     bar(alone.added_us <= MOST_ADDED_US, added, "us, 1 caller", alone.added_us, MOST_ADDED_US);
-    if let Some(Typical { added_us, .. }) = apart {
-        let unit = "us, 1 caller, on a core of its own";
-        bar(*added_us <= MOST_ADDED_US, added, unit, *added_us, MOST_ADDED_US);
-    }
+    let unit = "us, 1 caller, all on one core";
+    bar(together.added_us <= MOST_ADDED_US, added, unit, together.added_us, MOST_ADDED_US);
     bar(crowded.added_us <= MOST_ADDED_US, added, "us, 64 callers", crowded.added_us, MOST_ADDED_US);
     bar(crowded.ratio >= LEAST_RATIO, "throughput ratio", "of bare, 64 callers", crowded.ratio, LEAST_RATIO);
     let bytes = gateway - bare;

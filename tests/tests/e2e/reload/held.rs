@@ -141,11 +141,10 @@ async fn a_limit_for_a_further_period_leaves_the_bucket_of_the_other_as_it_is() 
 }
 
 /// Holds as many requests of two users, and has weights changed before more of them are served.
-async fn share_after(before: &str, after: impl Fn(Config) -> Config) -> usize {
+async fn share_after(before: impl Fn(Config) -> Config, after: impl Fn(Config) -> Config) -> usize {
     let backend = Backend::start().await;
     let limit = |rate: &str| held_by(&backend, &format!("per_team: {{ {rate} }}"));
-    let gateway =
-        Gateway::start(&limit("requests_per_hour: 10, burst_capacity: 1").fair_queuing(before)).await;
+    let gateway = Gateway::start(&before(limit("requests_per_hour: 10, burst_capacity: 1"))).await;
     assert_eq!(gateway.call(of(0)).await.status, 200);
     let pending: Vec<_> = (0..HELD).map(|n| gateway.begin(of(n % 2))).collect();
     gateway.held(HELD as u64).await;
@@ -162,7 +161,7 @@ async fn share_after(before: &str, after: impl Fn(Config) -> Config) -> usize {
 #[tokio::test]
 async fn they_share_by_changed_weights() {
     let even = "weights: [{ tenant: user-0, weight: 1 }]";
-    let share = share_after(even, |config| {
+    let share = share_after(|config| config.fair_queuing(even), |config| {
         config.fair_queuing("weights: [{ tenant: user-0, weight: 3 }, { tenant: user-1, weight: 1 }]")
     })
     .await;
@@ -170,9 +169,41 @@ async fn they_share_by_changed_weights() {
 }
 
 #[tokio::test]
+async fn they_share_by_a_changed_tier() {
+    // A second key of user 0 has the tier, and so has the tenant.
+    let gold = |config: Config, weight: u32| {
+        config
+            .key("gold", "key-gold", "user: user-0, team: team, tier: gold")
+            .section(&format!("identity: {{ tiers: {{ gold: {{ weight: {weight} }} }} }}"))
+    };
+    let share = share_after(|config| gold(config, 1), |config| gold(config, 3)).await;
+    assert!((72..=78).contains(&share), "{share} of 100 where 75 are due");
+}
+
+#[tokio::test]
+async fn timeouts_are_those_of_the_moment_in_which_they_are_sent() {
+    let backend = Backend::start().await;
+    let gateway = Gateway::start(&ten_an_hour(&backend)).await;
+    let pending = hold(&gateway).await;
+    let hasty = || {
+        users(Config::with(&backend))
+            .section("timeouts: { request: { standard: { total: 1ms }, streaming: { total: 1ms } } }")
+    };
+    gateway.reconfigure(&hasty().limit("per_team: { requests_per_hour: 10, burst_capacity: 1 }")).await;
+    gateway.held(HELD as u64).await;
+    gateway.reconfigure(&hasty()).await;
+    // Their time counts from when they came.
+    for pending in pending {
+        let answer = pending.answer().await;
+        assert_eq!((answer.status, answer.code().as_str()), (504, "backend_timeout"));
+    }
+    assert_eq!(backend.count(), 1);
+}
+
+#[tokio::test]
 async fn they_share_by_a_changed_default() {
     let uneven = "weights: [{ tenant: user-0, weight: 3 }]";
-    let share = share_after(uneven, |config| {
+    let share = share_after(|config| config.fair_queuing(uneven), |config| {
         config.fair_queuing("default_weight: 3").fair_queuing("weights: [{ tenant: user-0, weight: 1 }]")
     })
     .await;

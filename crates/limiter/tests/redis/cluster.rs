@@ -155,8 +155,9 @@ async fn one_server_may_be_a_cluster() {
 async fn what_needs_two_keys_of_a_slot_that_stays_half_way_is_given_up_in_time() {
     let cluster = Cluster::start().await;
     let mut settings = settings(&cluster.url(), Mode::Cluster);
-    settings.timeout = Duration::from_millis(200);
-    settings.settle_within = Duration::from_millis(500);
+    // So long that no call to a busy machine takes it, which would count against the server.
+    settings.timeout = Duration::from_millis(500);
+    settings.settle_within = Duration::from_secs(1);
     let prefix = settings.key_prefix.clone();
     let store = RedisStore::new(settings).unwrap();
     up(&store, true).await;
@@ -180,10 +181,10 @@ async fn what_needs_two_keys_of_a_slot_that_stays_half_way_is_given_up_in_time()
     let begin = Instant::now();
     let error = store.take(&both).await.unwrap_err();
     assert!(matches!(error, StoreError::Unavailable(_) | StoreError::Timeout), "{error:?}");
-    assert!(begin.elapsed() < Duration::from_millis(600), "{:?}", begin.elapsed());
+    assert!(begin.elapsed() < Duration::from_secs(1), "{:?}", begin.elapsed());
     let begin = Instant::now();
     store.settle(&[Settlement::new(key(0, one), quota, 1)]).await.unwrap_err();
-    assert!(begin.elapsed() < Duration::from_secs(1), "{:?}", begin.elapsed());
+    assert!(begin.elapsed() < Duration::from_millis(1_500), "{:?}", begin.elapsed());
     assert!(store.is_up(), "nothing is wrong with the servers");
 
     while moving.step().await > 0 {}

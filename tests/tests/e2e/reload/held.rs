@@ -161,9 +161,12 @@ async fn share_after(before: impl Fn(Config) -> Config, after: impl Fn(Config) -
 #[tokio::test]
 async fn they_share_by_changed_weights() {
     let even = "weights: [{ tenant: user-0, weight: 1 }]";
-    let share = share_after(|config| config.fair_queuing(even), |config| {
-        config.fair_queuing("weights: [{ tenant: user-0, weight: 3 }, { tenant: user-1, weight: 1 }]")
-    })
+    let share = share_after(
+        |config| config.fair_queuing(even),
+        |config| {
+            config.fair_queuing("weights: [{ tenant: user-0, weight: 3 }, { tenant: user-1, weight: 1 }]")
+        },
+    )
     .await;
     assert!((72..=78).contains(&share), "{share} of 100 where 75 are due");
 }
@@ -203,9 +206,12 @@ async fn timeouts_are_those_of_the_moment_in_which_they_are_sent() {
 #[tokio::test]
 async fn they_share_by_a_changed_default() {
     let uneven = "weights: [{ tenant: user-0, weight: 3 }]";
-    let share = share_after(|config| config.fair_queuing(uneven), |config| {
-        config.fair_queuing("default_weight: 3").fair_queuing("weights: [{ tenant: user-0, weight: 1 }]")
-    })
+    let share = share_after(
+        |config| config.fair_queuing(uneven),
+        |config| {
+            config.fair_queuing("default_weight: 3").fair_queuing("weights: [{ tenant: user-0, weight: 1 }]")
+        },
+    )
     .await;
     assert!((22..=28).contains(&share), "{share} of 100 where 25 are due");
 }

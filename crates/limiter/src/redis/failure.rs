@@ -84,6 +84,11 @@ impl Failure {
         }
     }
 
+    /// Whether the server has answered, as one does that is well, what is to be done instead.
+    pub(super) const fn is_direction(&self) -> bool {
+        matches!(self, Self::NoScript | Self::Elsewhere(_))
+    }
+
     pub(super) fn concern(&self) -> Concern {
         match self {
             Self::Down(_) | Self::Crowded | Self::NoScript | Self::Elsewhere(_) | Self::Failed(_) => {

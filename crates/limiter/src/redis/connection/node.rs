@@ -199,7 +199,12 @@ impl Node {
             return;
         }
         match failure.concern() {
-            Concern::None => {}
+            Concern::None => {
+                // The row of failures has an end: it answers, if only that another server is to be asked.
+                if failure.is_direction() {
+                    self.succeeded();
+                }
+            }
             Concern::Redial => self.open(failure, Repair::Redial),
             Concern::Doubt => {
                 if self.failures.fetch_add(1, Ordering::Relaxed) + 1 >= FAILURES_TO_OPEN {

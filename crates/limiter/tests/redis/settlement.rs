@@ -17,7 +17,7 @@ async fn a_settlement_whose_answer_is_lost_is_repeated_without_effect() {
     for (nth, amount) in [(1, 10), (2, -5), (3, 10)] {
         let before = server.calls("evalsha").await;
         // The server settles it, and then the connection breaks in the middle of the answer.
-        proxy.set(Fault::CutReply(3));
+        proxy.set(Fault::cut_script_reply(3));
         let settling = tokio::spawn({
             let store = store.clone();
             async move { store.settle(&[Settlement::new(key(0, 1), slow(100), amount)]).await }

@@ -23,7 +23,7 @@ async fn a_server_that_cannot_be_reached() {
 
 #[tokio::test]
 async fn replies_that_are_cut() {
-    let cut = |length| (format!("replies cut after {length} bytes"), Fault::CutReply(length));
+    let cut = |length| (format!("replies cut after {length} bytes"), Fault::cut_reply(length));
     proxied(Lost::Failed, [0, 1, 2, 5, 9].map(cut)).await;
 }
 

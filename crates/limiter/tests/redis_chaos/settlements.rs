@@ -24,8 +24,8 @@ async fn a_settlement_whose_answer_is_lost_happens_once() {
     let Setup { proxy, store, server: _server } = Setup::new().await;
     let sent = || proxy.received("EVALSHA") + proxy.received("EVAL");
     for (what, fault, cut) in [
-        ("cut at once", Fault::CutReply(0), false),
-        ("cut in the middle", Fault::CutReply(7), false),
+        ("cut at once", Fault::cut_script_reply(0), false),
+        ("cut in the middle", Fault::cut_script_reply(7), false),
         ("held", Fault::Hold, false),
         ("held, then cut", Fault::Hold, true),
         ("slow", Fault::Delay(Duration::from_millis(200)), false),

@@ -48,7 +48,7 @@ impl Random {
             1 => Fault::Delay(Duration::from_millis(self.below(200))),
             2 => Fault::BlackHole,
             3 => Fault::Refuse,
-            4 => Fault::CutReply(usize::try_from(self.below(60)).unwrap()),
+            4 => Fault::cut_reply(usize::try_from(self.below(60)).unwrap()),
             5 => Fault::garbage(),
             6 => Fault::error("LOADING Redis is loading the dataset in memory"),
             7 => Fault::script_error("READONLY You can't write against a read only replica."),

@@ -31,14 +31,20 @@ use crate::resp::{Frames, command_name, is_push};
 enum Place {
     /// The server is connected; its replies come from here.
     Connected(OwnedReadHalf),
-    /// Kept for the server's reply.
-    Forwarded,
+    /// Kept for the server's reply to the command of this name.
+    Forwarded(String),
     /// Answered by the proxy.
     Answered(Bytes),
 }
 
-/// A reply on its way to the client, and when it came.
-type Reply = (Instant, Bytes);
+/// A reply on its way to the client.
+#[derive(Debug)]
+struct Reply {
+    came: Instant,
+    bytes: Bytes,
+    /// The command that the server answers with it; none for what the proxy answers, and for what was not asked.
+    to: Option<String>,
+}
 
 /// Serves a client until one of the two sides leaves, or the connection is cut.
 pub(super) async fn serve(client: TcpStream, shared: Arc<Shared>) {
@@ -71,7 +77,7 @@ async fn commands(
         let name = command_name(&command);
         let fault = shared.fault.borrow().clone();
         let answer = fault.answer_to(&name);
-        *shared.received().entry(name).or_default() += 1;
+        *shared.received().entry(name.clone()).or_default() += 1;
         if fault == Fault::BlackHole {
             lost.store(true, Ordering::SeqCst);
         }
@@ -89,7 +95,7 @@ async fn commands(
             places.send(Place::Connected(read)).ok();
             server = Some(write);
         }
-        places.send(Place::Forwarded).ok();
+        places.send(Place::Forwarded(name)).ok();
         shared.forwarded.fetch_add(1, Ordering::SeqCst);
         let sent = match &mut server {
             Some(server) => server.write_all(&command).await,
@@ -116,16 +122,18 @@ async fn order(mut row: mpsc::UnboundedReceiver<Place>, replies: &mpsc::Unbounde
             },
             reply = next(&mut server) => {
                 let Some(reply) = reply else { return };
-                if !is_push(&reply) {
-                    open.pop_front();
-                }
-                replies.send((Instant::now(), reply)).ok();
+                let place = if is_push(&reply) { None } else { open.pop_front() };
+                let to = match place {
+                    Some(Place::Forwarded(command)) => Some(command),
+                    _ => None,
+                };
+                replies.send(Reply { came: Instant::now(), bytes: reply, to }).ok();
             }
         }
         while let Some(Place::Answered(answer)) =
             open.pop_front_if(|place| matches!(place, Place::Answered(_)))
         {
-            replies.send((Instant::now(), answer)).ok();
+            replies.send(Reply { came: Instant::now(), bytes: answer, to: None }).ok();
         }
     }
 }
@@ -145,7 +153,7 @@ async fn output(
     lost: &AtomicBool,
 ) {
     let mut fault = shared.fault.subscribe();
-    while let Some((came, mut reply)) = outgoing.recv().await {
+    while let Some(Reply { came, mut bytes, to }) = outgoing.recv().await {
         loop {
             let now = fault.borrow_and_update().clone();
             match now {
@@ -156,15 +164,21 @@ async fn output(
                     () = sleep_until(came + delay) => {}
                     _ = fault.changed() => {}
                 },
-                Fault::CutReply(length) => {
-                    reply.truncate(length);
-                    client.write_all(&reply).await.ok();
+                Fault::CutReply { to: spoiled, length }
+                    if spoiled.include(to.as_deref().unwrap_or_default()) =>
+                {
+                    bytes.truncate(length);
+                    client.write_all(&bytes).await.ok();
                     return;
                 }
-                Fault::Pass | Fault::Delay(_) | Fault::Refuse | Fault::Answer { .. } => break,
+                Fault::Pass
+                | Fault::Delay(_)
+                | Fault::Refuse
+                | Fault::CutReply { .. }
+                | Fault::Answer { .. } => break,
             }
         }
-        if client.write_all(&reply).await.is_err() {
+        if client.write_all(&bytes).await.is_err() {
             return;
         }
     }

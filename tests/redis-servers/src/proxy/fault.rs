@@ -22,7 +22,12 @@ pub enum Fault {
     /// As if nobody listened: open connections are cut, new ones refused.
     Refuse,
     /// Of the next reply on each connection only so many bytes are passed on; then the connection is cut.
-    CutReply(usize),
+    CutReply {
+        /// Replies to which commands; others are passed on.
+        to: Commands,
+        /// Bytes that are passed on.
+        length: usize,
+    },
     /// Commands are answered with these bytes in place of being passed on.
     Answer {
         /// Which commands; others are passed on.
@@ -41,7 +46,27 @@ pub enum Commands {
     Scripts,
 }
 
+impl Commands {
+    /// Whether a command of this name is one of them.
+    pub(super) fn include(self, command: &str) -> bool {
+        self == Self::All || is_script(command)
+    }
+}
+
 impl Fault {
+    /// The next reply on each connection, whatever it answers, is cut after so many bytes, and the connection with it.
+    #[must_use]
+    pub const fn cut_reply(length: usize) -> Self {
+        Self::CutReply { to: Commands::All, length }
+    }
+
+    /// The next reply to a script on each connection is cut after so many bytes, and the connection with it; others
+    /// are passed on, so that connections that are made anew, or merely looked after, stay.
+    #[must_use]
+    pub const fn cut_script_reply(length: usize) -> Self {
+        Self::CutReply { to: Commands::Scripts, length }
+    }
+
     /// Each command is answered with bytes that are no reply at all.
     #[must_use]
     pub fn garbage() -> Self {
@@ -76,8 +101,7 @@ impl Fault {
     /// What a command is answered in place of being passed on, if it is.
     pub(super) fn answer_to(&self, command: &str) -> Option<Bytes> {
         match self {
-            Self::Answer { to: Commands::All, bytes } => Some(bytes.clone()),
-            Self::Answer { to: Commands::Scripts, bytes } if is_script(command) => Some(bytes.clone()),
+            Self::Answer { to, bytes } if to.include(command) => Some(bytes.clone()),
             _ => None,
         }
     }

@@ -123,7 +123,9 @@ async fn replies_are_cut_and_replaced() {
     assert!(server.query::<Option<u64>>(&["GET", "key"]).await.is_none(), "nothing was passed on");
     proxy.pass();
     let mut connection = connect(&proxy).await.unwrap();
-    proxy.set(Fault::CutReply(1));
+    proxy.set(Fault::cut_script_reply(1));
+    assert_eq!(increment(&mut connection).await.unwrap(), 1, "it is no script");
+    proxy.set(Fault::cut_reply(1));
     assert!(increment(&mut connection).await.unwrap_err().is_connection_dropped());
-    assert_eq!(server.query::<u64>(&["GET", "key"]).await, 1, "it was executed");
+    assert_eq!(server.query::<u64>(&["GET", "key"]).await, 2, "it was executed");
 }

@@ -118,7 +118,7 @@ async fn whatever_the_server_says_or_does_not_say_is_503() {
         Fault::Refuse,
         Fault::Hold,
         Fault::Delay(2 * TIMEOUT),
-        Fault::CutReply(3),
+        Fault::cut_reply(3),
         Fault::garbage(),
         Fault::script_error("READONLY You can't write against a read only replica."),
         Fault::script_error("LOADING Redis is loading the dataset in memory"),

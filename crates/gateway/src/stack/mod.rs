@@ -14,18 +14,14 @@
 //!
 //! Each step hands on a type that the next one needs, so that none can be left out.
 
-use std::{
-    convert::Infallible,
-    future::Future,
-    net::IpAddr,
-    pin::Pin,
-    sync::Arc,
-    time::{Duration, SystemTime, UNIX_EPOCH},
-};
+mod ask;
+mod caller;
+
+use std::{convert::Infallible, future::Future, net::IpAddr, pin::Pin, sync::Arc};
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
-use fairlane_identity::{Credential, Identity, client_address};
+use fairlane_identity::{Identity, client_address};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
@@ -33,16 +29,14 @@ use tokio::time::Instant;
 use tower::Layer as _;
 
 use crate::{
-    admission::{AdmissionLayer, AdmissionService, Ask, Passed, Passing, Refused},
-    answer::{Dialect, Fault, QuotaStatus, Quotas},
+    admission::{AdmissionLayer, AdmissionService, Passed, Passing, Refused},
+    answer::{Dialect, Fault, QuotaStatus},
     assemble::Parts,
     body::{Body, BoxError, full},
     edge::{self, BodyError, Connection, Pace},
     finish::Finished,
     forward::{Backends, Forward, FromUnderstood, Understood},
-    limits::{Buckets, Charges},
-    models,
-    request::{self, Api, Counting, Kind, Reading, Reservation, TokenAsk},
+    request::{self, Api, Kind, Reading},
     trace,
 };
 
@@ -302,18 +296,6 @@ impl Shared {
         Ok((body, reading))
     }
 
-    /// How the tokens of a request are to be read; not at all where none may be charged.
-    fn counting(&self, entered: &Entered) -> Option<Counting> {
-        let Parts { limits, tokens, .. } = &*self.parts;
-        if !limits.count_tokens() || entered.passed.bypass {
-            return None;
-        }
-        let plan = entered.identity.as_deref().and_then(|identity| limits.plan(identity));
-        limits
-            .may_count_tokens(plan.map(Arc::as_ref))
-            .then_some(Counting { api: entered.api, estimator: tokens.estimator })
-    }
-
     /// What is asked of admission and of a backend, if the key may ask it and somebody serves it.
     fn understand(
         &self,
@@ -335,89 +317,6 @@ impl Shared {
             dialect: exchange.dialect,
         }))
     }
-
-    /// A key that is there must be good; none at all is a matter of the mode.
-    fn identify<B>(&self, request: &Request<B>) -> Result<Option<Arc<Identity>>, Fault> {
-        let credential = Credential::from_headers(request.headers()).map_err(|_| Fault::InvalidApiKey)?;
-        match credential {
-            Some(credential) => {
-                let identity = self.parts.directory.authenticate(&credential, unix_now());
-                identity.map(|identity| Some(Arc::clone(identity))).map_err(|_| Fault::InvalidApiKey)
-            }
-            None if self.parts.permissive => Ok(None),
-            None => Err(Fault::InvalidApiKey),
-        }
-    }
-
-    /// Whether the key may use the model, and somebody serves it.
-    fn may_use(&self, identity: Option<&Identity>, model: Option<&str>) -> Result<(), Fault> {
-        // A request that names no model may mean any: only a key for every model may send it.
-        if !identity.is_none_or(|identity| identity.allows_model(model.unwrap_or_default())) {
-            return Err(Fault::ModelNotAllowed);
-        }
-        if !model.is_none_or(|model| self.parts.proxy.serves(model)) {
-            return Err(Fault::ModelNotFound);
-        }
-        Ok(())
-    }
-
-    fn ask(
-        &self,
-        identity: Option<&Identity>,
-        passed: Passed,
-        reading: &Reading,
-        body: &Bytes,
-        exchange: &Exchange,
-    ) -> Ask {
-        let limits = &self.parts.limits;
-        let plan = identity.and_then(|identity| limits.plan(identity));
-        let (mut charges, mut tokens) = (Charges::default(), None);
-        let bypass = passed.bypass || plan.is_some_and(|plan| plan.bypass);
-        if !bypass {
-            let model = limits.model(reading.model.as_deref());
-            for buckets in plan.map(|plan| &plan.buckets).into_iter().chain(model) {
-                charges.extend(&buckets.requests);
-            }
-            if let Some(asked) = &reading.tokens {
-                tokens = self.reserve(asked, plan.map(|plan| &plan.buckets), model, &mut charges);
-            }
-        }
-        Ask {
-            charges,
-            tokens,
-            tenant: plan.map(|plan| plan.tenant),
-            arrived: exchange.arrived,
-            body_bytes: body.len() as u64,
-            edge: passed.quota,
-            dialect: exchange.dialect,
-        }
-    }
-
-    /// Adds what a request asks for in tokens to its charges: as much in each of its budgets.
-    fn reserve(
-        &self,
-        asked: &TokenAsk,
-        caller: Option<&Buckets>,
-        model: Option<&Buckets>,
-        charges: &mut Charges,
-    ) -> Option<Reservation> {
-        let budgets = || caller.into_iter().chain(model).map(|buckets| &buckets.tokens);
-        // What is only assumed of the output must fit into the smallest of them.
-        let smallest = budgets().filter_map(Charges::smallest_capacity).min()?;
-        let reservation = request::reserve(asked, &self.parts.tokens.settings, Some(smallest));
-        for tokens in budgets() {
-            charges.reserve(tokens, reservation.total);
-        }
-        Some(reservation)
-    }
-
-    fn list_models(&self, entered: &Entered) -> Response<Body> {
-        let allowed =
-            |model: &str| entered.identity.as_ref().is_none_or(|identity| identity.allows_model(model));
-        let mut response = models::list(&self.parts.models, allowed);
-        Quotas::from(entered.passed.quota).write(response.headers_mut(), None);
-        response
-    }
 }
 
 fn unread(error: BodyError) -> Fault {
@@ -432,10 +331,4 @@ fn gone() -> Response<Body> {
     let mut response = Response::new(full(Bytes::new()));
     *response.status_mut() = StatusCode::from_u16(CALLER_GONE).unwrap_or(StatusCode::BAD_REQUEST);
     response
-}
-
-#[expect(clippy::disallowed_methods, reason = "keys expire by the calendar, which only the wall clock knows")]
-fn unix_now() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
-    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
 }

@@ -13,6 +13,9 @@ const SENTINELS: usize = 3;
 const HASTE: &[&str] =
     &["SENTINEL", "DEBUG", "publish-period", "200", "info-period", "500", "tilt-trigger", "20000"];
 
+/// The key that tells how far a replica has got.
+const MARK: &str = "harness:mark";
+
 /// A master, its replicas and three sentinels that agree by two.
 #[derive(Debug)]
 pub struct Sentinels {
@@ -126,6 +129,24 @@ impl Sentinels {
             Some(&self.servers[elected])
         })
         .await
+    }
+
+    /// Waits until the replicas have all that the master was told so far. What they lack at its end is lost.
+    ///
+    /// # Panics
+    ///
+    /// When the master does not take a write.
+    pub async fn replicated(&self) {
+        let master = self.master().await;
+        // They are told in order, so that whoever has this has all before it.
+        let mark: u64 = master.query(&["INCR", MARK]).await;
+        for replica in self.servers.iter().filter(|server| server.addr() != master.addr()) {
+            until("a replica to have what its master has", || async {
+                let seen: Option<u64> = replica.glance(&["GET", MARK]).await.ok()?;
+                (seen == Some(mark)).then_some(())
+            })
+            .await;
+        }
     }
 
     /// Breaks the master, for instance with [`Server::stop`] or [`Server::pause`], and waits until most sentinels name

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// How long a test waits for what must come. Far longer than anything takes, because machines are busy.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Between two looks at what cannot signal.
 const PAUSE: Duration = Duration::from_millis(2);

@@ -5,10 +5,13 @@ async fn a_killed_master_is_replaced() {
     let all = Sentinels::start_with(SentinelsOptions::new().replicas(2).password("secret")).await;
     assert!(all.url().starts_with("redis+sentinel://127.0.0.1:") && all.url().ends_with("/fairlane-test"));
     assert_eq!(all.master().await.addr(), all.servers()[0].addr());
+    all.master().await.command(&["SET", "key", "before"]).await;
+    all.replicated().await;
     let took = all.fail_over(Server::stop).await;
     println!("sentinels replaced a killed master after {took:?}");
     let new = all.master().await;
     assert_ne!(new.addr(), all.servers()[0].addr());
+    assert_eq!(new.query::<String>(&["GET", "key"]).await, "before");
     new.command(&["SET", "key", "value"]).await;
 }
 

@@ -30,6 +30,7 @@ async fn another_master_is_found_by_itself_and_limits_go_on() {
     for _ in 0..3 {
         assert_eq!(gateway.call(alice()).await.status, 200);
     }
+    sentinels.replicated().await;
     // Bob goes on asking; until the other master is there, he is told that the store is out, and nothing else.
     let (over, load) = (Arc::new(AtomicBool::new(false)), Arc::clone(&gateway));
     let asking = tokio::spawn({

@@ -144,7 +144,6 @@ fn forward(
             arrived,
             request_id: Some(id),
             peer: Some(peer),
-            tokens: tokens.unwrap_or_default(),
         };
         // The permit learns at once that a backend is reached, also if the caller leaves in the middle.
         let forwarded = {

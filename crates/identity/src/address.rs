@@ -204,12 +204,6 @@ impl Default for ClientPrefix {
 // === impl ClientNetwork ===
 
 impl ClientNetwork {
-    /// The network, without the host's bits.
-    #[must_use]
-    pub const fn as_net(&self) -> &IpNet {
-        &self.0
-    }
-
     /// Family, length and address at fixed places: no two networks have the same encoding.
     pub(crate) fn encode(self) -> [u8; 18] {
         let mut bytes = [0; 18];

@@ -107,7 +107,7 @@ pub(super) fn quota(
     limiter: &Arc<Limiter>,
     generation: Generation,
 ) -> Option<Arc<dyn BackendQuota>> {
-    let quota = BackendCharges::new(Arc::clone(limiter), charges.clone(), Charges::default(), generation);
+    let quota = BackendCharges::new(Arc::clone(limiter), charges.clone(), generation);
     (!charges.is_empty()).then(|| Arc::new(quota) as Arc<dyn BackendQuota>)
 }
 

@@ -134,23 +134,23 @@ impl Endpoint {
     }
 
     /// Charges the backend's own limit, if it has one. `None` if that has to be waited for.
-    pub(super) fn take_now(&self, tokens: u64) -> Option<Asked> {
+    pub(super) fn take_now(&self) -> Option<Asked> {
         match &self.quota {
-            Some(quota) => quota.take_now(tokens).map(|decision| Asked::from(Some(decision))),
+            Some(quota) => quota.take_now().map(|decision| Asked::from(Some(decision))),
             None => Some(Asked::Free),
         }
     }
 
     /// The same where it has to be waited for.
-    pub(super) async fn take(&self, tokens: u64) -> Result<Asked, ForwardError> {
+    pub(super) async fn take(&self) -> Result<Asked, ForwardError> {
         let Some(quota) = &self.quota else { return Ok(Asked::Free) };
-        quota.take(tokens).await.map(Asked::from).map_err(ForwardError::StoreUnavailable)
+        quota.take().await.map(Asked::from).map_err(ForwardError::StoreUnavailable)
     }
 
     /// Undoes a charge that was granted.
-    pub(super) fn give_back(&self, tokens: u64) {
+    pub(super) fn give_back(&self) {
         if let Some(quota) = &self.quota {
-            quota.give_back(tokens);
+            quota.give_back();
         }
     }
 

@@ -55,8 +55,6 @@ pub struct Outbound<'a> {
     pub request_id: Option<HeaderValue>,
     /// The other end of the caller's connection. Added to `x-forwarded-for`, at its right end.
     pub peer: Option<IpAddr>,
-    /// The tokens reserved for it, for a backend whose own limit counts tokens.
-    pub tokens: u64,
 }
 
 /// A backend's answer, ready for the caller.
@@ -180,7 +178,7 @@ impl Proxy {
     ) -> impl Future<Output = Result<Forwarded, ForwardError>> + Send + use<'a> {
         let mut candidates = Candidates::of(&self.endpoints, outbound.model, &self.rotation);
         let mut answer = Answering::new(&self.timeouts, &outbound);
-        let Outbound { method, path_and_query: path, authority, mut headers, body, tokens, .. } = outbound;
+        let Outbound { method, path_and_query: path, authority, mut headers, body, .. } = outbound;
         let Outbound { peer, request_id, .. } = outbound;
         headers::to_backend(&mut headers, Sender { peer, authority, request_id });
         let mut whole = Some(Attempt { method, path, headers, body, reached: reached.clone() });
@@ -196,14 +194,14 @@ impl Proxy {
             while let Some(endpoint) = candidates.next() {
                 // What was taken goes back whichever way this attempt ends before the backend sees it: by an error, or
                 // by a caller that leaves while the connection is being made.
-                let asked = match endpoint.take_now(tokens) {
+                let asked = match endpoint.take_now() {
                     Some(asked) => asked,
                     // On the heap: few requests have to wait for it, and all are made with room for it.
-                    None => Box::pin(endpoint.take(tokens)).await?,
+                    None => Box::pin(endpoint.take()).await?,
                 };
                 let (granted, _taken) = match asked {
                     Asked::Free => (None, None),
-                    Asked::Granted(granted) => (Some(granted), Some(Taken::new(endpoint, tokens, reached))),
+                    Asked::Granted(granted) => (Some(granted), Some(Taken::new(endpoint, reached))),
                     Asked::Refused(refused) => {
                         refusal.note(endpoint, *refused);
                         continue;

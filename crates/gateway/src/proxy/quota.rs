@@ -14,8 +14,7 @@ pub type QuotaFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// the rest when it is empty gives the same shares as dropping the empty ones first, in one call to the store
 /// rather than one per candidate, and with no race between the look and the taking.
 pub trait BackendQuota: fmt::Debug + Send + Sync {
-    /// Takes one request, and `tokens` reserved tokens where the limit counts those. `None`: the request may go on without
-    /// having been charged, and is not to be given back.
+    /// Takes one request. `None`: it may go on without having been charged, and is not to be given back.
     ///
     /// # Errors
     ///
@@ -24,18 +23,17 @@ pub trait BackendQuota: fmt::Debug + Send + Sync {
     /// # Cancel safety
     ///
     /// Dropped before it is ready, the future takes nothing, or gives back what it took.
-    fn take(&self, tokens: u64) -> QuotaFuture<'_, Result<Option<Decision>, StoreError>>;
+    fn take(&self) -> QuotaFuture<'_, Result<Option<Decision>, StoreError>>;
 
     /// Does what [`take`](Self::take) does where nothing has to be waited for; `None`, and nothing taken, where something
     /// has.
-    fn take_now(&self, tokens: u64) -> Option<Decision> {
-        _ = tokens;
+    fn take_now(&self) -> Option<Decision> {
         None
     }
 
-    /// Gives back what a granted `take` of as many tokens took.
+    /// Gives back what a granted `take` took.
     ///
     /// Asked when a request ends, also by being dropped, where nothing can be waited for: a store that has to be is given
     /// back to behind the scenes.
-    fn give_back(&self, tokens: u64);
+    fn give_back(&self);
 }

@@ -99,7 +99,7 @@ impl Api {
     }
 
     /// Whether its answers are tokens of a model.
-    pub(super) const fn has_output(self) -> bool {
+    pub(crate) const fn has_output(self) -> bool {
         match self {
             Self::Embeddings | Self::Moderations | Self::Rerank | Self::Speech | Self::CountTokens => false,
             Self::Chat

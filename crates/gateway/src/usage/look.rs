@@ -116,11 +116,6 @@ impl Look {
     }
 }
 
-/// Whether answers of this API have output that is counted in tokens.
-pub(super) const fn has_output(api: Api) -> bool {
-    !matches!(api, Api::Embeddings | Api::Moderations | Api::Rerank | Api::CountTokens)
-}
-
 fn contains(value: &[u8], part: &[u8]) -> bool {
     value.windows(part.len()).any(|window| window.eq_ignore_ascii_case(part))
 }

@@ -12,11 +12,7 @@ use http::{HeaderMap, header};
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 
-use super::{
-    Ended, Outcome, Settle, Watch,
-    look::{Look, has_output},
-    withhold::Withhold,
-};
+use super::{Ended, Outcome, Settle, Watch, look::Look, withhold::Withhold};
 
 pin_project! {
     /// An answer's body that reports its outcome once: when it has ended, has failed or is dropped.
@@ -63,7 +59,7 @@ impl Watch {
         let report = Report {
             look,
             bytes_per_token: self.bytes_per_token,
-            has_output: has_output(self.api),
+            has_output: self.api.has_output(),
             settle: Some(settle),
             ended: if body.is_end_stream() { Ended::Complete } else { Ended::Dropped },
         };

@@ -142,7 +142,6 @@ pub(crate) fn post(body: &'static str) -> Outbound<'static> {
         arrived: Instant::now(),
         request_id: None,
         peer: None,
-        tokens: 0,
     }
 }
 

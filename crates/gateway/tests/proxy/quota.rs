@@ -9,7 +9,7 @@ use fairlane_gateway::clock::TokioClock;
 use fairlane_gateway::dimension::Dimension;
 use fairlane_gateway::echo::EchoSettings;
 use fairlane_gateway::limits::{Charges, Period, PeriodQuota};
-use fairlane_gateway::proxy::{Backend, ForwardError, Outbound, Reached, Target};
+use fairlane_gateway::proxy::{Backend, ForwardError, Reached, Target};
 use fairlane_gateway::telemetry::Telemetry;
 use fairlane_identity::Hasher;
 use fairlane_limiter::{MemoryLimits, MemoryStore, Quota, StoreError};
@@ -38,8 +38,7 @@ fn charge(name: &str, capacity: u64, seconds: u64) -> Charges {
 }
 
 fn limited(backend: Backend, limiter: &Arc<Limiter>, requests: &Charges) -> Backend {
-    let quota =
-        BackendCharges::new(Arc::clone(limiter), requests.clone(), Charges::default(), limiter.generation());
+    let quota = BackendCharges::new(Arc::clone(limiter), requests.clone(), limiter.generation());
     Backend { quota: Some(Arc::new(quota)), ..backend }
 }
 
@@ -145,13 +144,10 @@ async fn a_caller_that_leaves_while_the_store_is_asked_costs_the_backend_nothing
 #[tokio::test]
 async fn what_can_never_fit_is_told_as_that() {
     let limiter = limiter();
-    let tokens = charge("a", 100, 1);
-    let quota = BackendCharges::new(Arc::clone(&limiter), Charges::default(), tokens, limiter.generation());
-    let proxy = proxy([Backend { quota: Some(Arc::new(quota)), ..echo("a") }]);
-    assert!(proxy.forward(Outbound { tokens: 60, ..post("{}") }).await.is_ok());
-    let error = proxy.forward(Outbound { tokens: 60, ..post("{}") }).await.unwrap_err();
-    assert!(matches!(error, ForwardError::AllExhausted { .. }), "{error:?}");
-    let error = proxy.forward(Outbound { tokens: 101, ..post("{}") }).await.unwrap_err();
+    let mut two = charge("a", 1, 60);
+    two.as_mut_slice()[0].cost = 2;
+    let proxy = proxy([limited(echo("a"), &limiter, &two)]);
+    let error = proxy.forward(post("{}")).await.unwrap_err();
     assert!(matches!(error, ForwardError::ExceedsLimit), "{error:?}");
 }
 

@@ -11,7 +11,8 @@ const INTRODUCTION: &str = "\
 
 Fairlane reads one file, in YAML, TOML or JSON (by its ending: `.yaml`, `.yml`, `.toml`, `.json`). It is the one given by
 `--config`, else that of `$FAIRLANE_CONFIG`, else the first of `./fairlane.yaml`,
-`$XDG_CONFIG_HOME/fairlane/fairlane.yaml` and `/etc/fairlane/fairlane.yaml` that exists. The flags `--listen` and
+`$XDG_CONFIG_HOME/fairlane/fairlane.yaml` (`$HOME/.config` where that is unset) and `/etc/fairlane/fairlane.yaml` that
+exists. The flags `--listen` and
 `--admin-listen`, and after them the variables `FAIRLANE_LISTEN` and `FAIRLANE_ADMIN_LISTEN`, go before the file;
 `off` switches the admin plane off there.
 

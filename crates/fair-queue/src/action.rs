@@ -7,7 +7,8 @@ use crate::{Class, GateKey, Refusal, TenantKey, Ticket};
 #[must_use = "an action that is not carried out leaves a caller without an answer"]
 pub enum Action {
     /// Let this request ask the limiter, once, and report what came of it with
-    /// [`admitted`](crate::FairQueue::admitted), [`refused`](crate::FairQueue::refused),
+    /// [`admitted`](crate::FairQueue::admitted), [`refused`](crate::FairQueue::refused) or
+    /// [`refused_otherwise`](crate::FairQueue::refused_otherwise),
     /// [`failed`](crate::FairQueue::failed) or [`cancel`](crate::FairQueue::cancel).
     Grant {
         /// The request.

@@ -217,7 +217,7 @@ impl FairQueue {
     /// New bounds and weights, live. `weights` is asked for every tenant tracked; `None` keeps what it has.
     ///
     /// Nobody who waits is dropped: a bound that is exceeded now only refuses newcomers. Every tenant keeps
-    /// its lag, in requests, so that nobody's service dips. Costs a walk over all lanes.
+    /// its lag, in units, so that nobody's service dips. Costs a walk over all lanes.
     pub fn reconfigure(
         &mut self,
         limits: Limits,

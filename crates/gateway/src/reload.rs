@@ -6,7 +6,7 @@
 //! | what is there already | by what it goes afterwards |
 //! |---|---|
 //! | buckets | keep their content, in the quota that they have now; a bucket whose quota is the same gains nothing |
-//! | requests that are held | keep their place; they are charged what their key, user, team and model are limited by, and sent to the backends that there are, at the moment of their admission |
+//! | requests that are held | keep their place; they are charged by the quotas that their key, user, team and model have, where they were limited before, and sent to the backends that there are, at the moment of their admission |
 //! | requests under way | go on as they are; what they give back is given by the quotas of that moment |
 //! | connections of callers | keep the timers and bounds that they were accepted with |
 //! | connections to backends | stay, where the backend has the same name, address, certificates and connect timeout |

@@ -9,7 +9,7 @@ pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("request-id");
 /// W3C Trace Context.
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
-/// Longer ids are replaced: they are copied into logs and answers.
+/// Longer ids are replaced: they are copied into answers and logs.
 const MAX_ID_BYTES: usize = 128;
 
 /// Leaves exactly one sound `x-request-id` and `traceparent` in a request, and returns the id.

@@ -11,7 +11,8 @@ use crate::{
 /// Who a request belongs to: its key, and the user and team of that key where it has them.
 ///
 /// Only a [`Directory`](crate::Directory) makes one, from its configuration alone: nothing a caller sends can
-/// change whose request it is. It holds digests, not names, and is shared by `Arc`.
+/// change whose request it is. It holds digests of users and teams, and of names only its key's and its
+/// tier's. It is shared by `Arc`.
 pub struct Identity {
     pub(crate) key: KeyId,
     pub(crate) user: Option<Digest>,

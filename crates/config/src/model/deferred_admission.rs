@@ -3,7 +3,7 @@ use std::num::{NonZeroU64, NonZeroUsize};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::MOST_HELD;
+use super::MOST_WAITING;
 
 /// Whether requests that a token budget refuses for the moment wait until they fit, and for how long. Tenants, their
 /// weights, `max_tenants` and `max_in_flight` are those of `fair_queuing`, whether or not that is enabled.
@@ -13,10 +13,10 @@ pub struct DeferredAdmission {
     /// Whether requests wait for tokens. If not, they are answered 429 at once.
     pub enabled: bool,
     /// Requests that wait for tokens in all at most.
-    #[schemars(range(max = MOST_HELD))]
+    #[schemars(range(max = MOST_WAITING))]
     pub max_held: NonZeroUsize,
     /// Requests of one tenant that wait for tokens at most.
-    #[schemars(range(max = MOST_HELD))]
+    #[schemars(range(max = MOST_WAITING))]
     pub max_held_per_tenant: NonZeroUsize,
     /// How long a request may wait for tokens at most, in milliseconds. The total timeout of requests bounds it too. For
     /// one that has queued before, the shorter of both waits holds.

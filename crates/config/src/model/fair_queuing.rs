@@ -3,7 +3,7 @@ use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{MOST_HELD, MOST_WEIGHT};
+use super::{MOST_HELD, MOST_WAITING, MOST_WEIGHT};
 use crate::values::Name;
 
 /// Whether requests beyond an identity's limit of requests wait in a fair queue, and for how long. Who is a tenant, and
@@ -24,10 +24,10 @@ pub struct FairQueuing {
     #[schemars(extend("examples" = [[{ "tenant": "alice", "weight": 3 }]]))]
     pub weights: Vec<Weight>,
     /// Requests of one tenant that queue at most.
-    #[schemars(range(max = MOST_HELD))]
+    #[schemars(range(max = MOST_WAITING))]
     pub max_queue_depth_per_tenant: NonZeroUsize,
     /// Requests that queue in all at most.
-    #[schemars(range(max = MOST_HELD))]
+    #[schemars(range(max = MOST_WAITING))]
     pub max_total_queued: NonZeroUsize,
     /// Tenants with a lane at one time at most, for queuing and deferral together.
     #[schemars(range(max = MOST_HELD))]

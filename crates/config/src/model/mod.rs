@@ -35,6 +35,8 @@ pub(crate) const MOST: u64 = 1_000_000_000_000;
 
 /// The largest bound on things held in memory.
 pub(crate) const MOST_HELD: usize = 1_000_000_000;
+/// The most requests that may wait: so many costs of the largest requests still add up to less than 2^64.
+pub(crate) const MOST_WAITING: usize = (1 << 24) - 1;
 
 /// The largest weight.
 pub(crate) const MOST_WEIGHT: u32 = 1_000_000;

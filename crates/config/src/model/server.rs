@@ -37,7 +37,7 @@ pub struct Server {
     /// The longest request header, in bytes.
     #[schemars(range(min = 8192, max = 16_777_216))]
     pub max_header_bytes: NonZeroU32,
-    /// Request bodies held in memory in all, in bytes; beyond it a request that would be held is refused.
+    /// Bodies of requests that wait, for their turn or for tokens, in all, in bytes; beyond it a request that would be held is refused.
     #[schemars(range(max = MOST))]
     pub max_buffered_bytes: NonZeroU64,
     /// How long a client may take.

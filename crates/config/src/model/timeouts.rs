@@ -42,7 +42,7 @@ impl RequestTimeouts {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct StandardTimeouts {
-    /// From the end of the request to the end of the answer.
+    /// From the arrival of the request's head to the end of the answer; sending the body and being held count.
     #[serde(with = "duration")]
     #[schemars(schema_with = "schema::duration")]
     pub total: Duration,
@@ -52,7 +52,7 @@ pub struct StandardTimeouts {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct StreamingTimeouts {
-    /// From the end of the request to the first byte of the answer.
+    /// From the arrival of the request's head to the first byte of the answer; sending the body and being held count.
     #[serde(with = "duration")]
     #[schemars(schema_with = "schema::duration")]
     pub first_byte: Duration,
@@ -60,7 +60,7 @@ pub struct StreamingTimeouts {
     #[serde(with = "duration")]
     #[schemars(schema_with = "schema::duration")]
     pub idle: Duration,
-    /// From the end of the request to the end of the answer.
+    /// From the arrival of the request's head to the end of the answer; sending the body and being held count.
     #[serde(with = "duration")]
     #[schemars(schema_with = "schema::duration")]
     pub total: Duration,

@@ -276,7 +276,7 @@ impl Gauges {
 
 /// The charge that a decision is counted under, and how it came out.
 ///
-/// A grant binds nothing: it counts under the last charge, which is the narrowest that was asked.
+/// A grant binds nothing: it counts under the last charge that was asked.
 fn judged(charges: &[Charge], decision: &Decision) -> Option<(usize, Verdict)> {
     Some(match decision {
         Decision::Granted(_) => (charges.len().checked_sub(1)?, Verdict::Granted),

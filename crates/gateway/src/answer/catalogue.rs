@@ -154,7 +154,7 @@ pub const DEFERRAL_REASONS: &[Meaning] = &[
     meaning(
         429,
         "hold_full",
-        "`deferred_admission.max_held` requests are deferred, or so many tenants are tracked that nobody can be deferred for another",
+        "`deferred_admission.max_held` requests are deferred, so many tenants are tracked that nobody can be deferred for another, or the bodies of all who wait are over `server.max_buffered_bytes`",
         "raise the budgets of tokens, or `deferred_admission.max_held` and `fair_queuing.max_tenants`",
     ),
     meaning(

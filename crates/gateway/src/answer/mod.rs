@@ -32,6 +32,23 @@ pub enum Dialect {
     Anthropic,
 }
 
+/// Marks the answer to a mistake of the gateway's own, for whoever knows the request's id to log it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mistake;
+
+impl Dialect {
+    /// The shape that the client library of a path's API parses, also where nothing is at the path.
+    #[must_use]
+    pub fn of(path: &str) -> Self {
+        let below = path.strip_prefix("/v1/messages");
+        if below.is_some_and(|rest| rest.is_empty() || rest.starts_with('/')) {
+            Self::Anthropic
+        } else {
+            Self::OpenAi
+        }
+    }
+}
+
 /// Why a request is answered by the gateway itself and not by a backend.
 #[derive(Clone, Debug)]
 pub enum Fault {
@@ -287,6 +304,9 @@ impl Fault {
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         self.write_headers(headers);
+        if matches!(self, Self::Internal) {
+            response.extensions_mut().insert(Mistake);
+        }
         response
     }
 

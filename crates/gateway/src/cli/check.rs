@@ -23,7 +23,8 @@ pub(super) fn check(given: Option<&Path>, overrides: Overrides, form: Form, conn
     tell(config.warnings(), form);
     if form != Form::Json {
         let (file, warnings) = (config.file().display(), config.warnings().count(Severity::Warning));
-        let told = print(&format!("{file}: good ({warnings} warnings)\n"));
+        let plural = if warnings == 1 { "" } else { "s" };
+        let told = print(&format!("{file}: good ({warnings} warning{plural})\n"));
         if told != Exit::Done {
             return told;
         }

@@ -105,8 +105,8 @@ enum Command {
 struct ConfigFlag {
     /// The configuration file (.yaml, .toml or .json)
     ///
-    /// Without it: $FAIRLANE_CONFIG, ./fairlane.yaml, $XDG_CONFIG_HOME/fairlane/fairlane.yaml,
-    /// /etc/fairlane/fairlane.yaml.
+    /// Without it: $FAIRLANE_CONFIG, ./fairlane.yaml, $XDG_CONFIG_HOME/fairlane/fairlane.yaml
+    /// ($HOME/.config where that is unset), /etc/fairlane/fairlane.yaml.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 }

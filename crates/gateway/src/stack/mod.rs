@@ -30,7 +30,7 @@ use tower::Layer as _;
 
 use crate::{
     admission::{AdmissionLayer, AdmissionService, Passed, Passing, Refused},
-    answer::{Dialect, Fault, QuotaStatus},
+    answer::{Dialect, Fault, Mistake, QuotaStatus},
     assemble::Parts,
     body::{Body, BoxError, full},
     edge::{self, BodyError, Connection, Pace},
@@ -159,7 +159,7 @@ impl Shared {
         let id = trace::name_request(request.headers_mut());
         let method = request.method().clone();
         let at = self.parts.routes.find(request.uri().path());
-        let dialect = at.map_or(Dialect::default(), |(_, route)| route.dialect);
+        let dialect = at.map_or_else(|| Dialect::of(request.uri().path()), |(_, route)| route.dialect);
         let route = at.map_or_else(|| self.parts.telemetry.unknown_route(), |(index, _)| index);
         // Only a request made inside the process has no connection.
         let inside = IpAddr::from([127, 0, 0, 1]);
@@ -268,7 +268,7 @@ impl Shared {
         trace::name_answer(response.headers_mut(), id);
         let telemetry = &self.parts.telemetry;
         telemetry.answered(route, &method, response.status(), arrived.elapsed());
-        tracing::debug!(route, status = response.status().as_u16(), "answered");
+        self.log(&response, route);
         if method == Method::HEAD {
             // The answer to a HEAD ends with its head; HTTP/2 does not see to it by itself.
             telemetry.ended(route, arrived.elapsed());
@@ -276,6 +276,15 @@ impl Shared {
         }
         let (telemetry, gone) = (Arc::clone(telemetry), connection.map(Connection::caller_gone));
         response.map(|body| Finished::new(body, gone, telemetry, route, arrived).boxed_unsync())
+    }
+
+    fn log<B>(&self, response: &Response<B>, route: usize) {
+        let (id, status) = (response.headers().get(trace::X_REQUEST_ID), response.status());
+        let path = self.parts.routes.all().get(route).map_or("unknown", |route| &*route.path);
+        tracing::debug!(request_id = ?id, path, status = status.as_u16(), "answered");
+        if response.extensions().get::<Mistake>().is_some() {
+            tracing::error!(request_id = ?id, path, "a mistake of the gateway's own: please report it");
+        }
     }
 
     async fn read(

@@ -156,7 +156,7 @@ pub const METRICS: &[Metric] = &[
         "rate_limit_store_errors_total",
         Counter,
         &["store", "kind"],
-        "Calls that the limit store could not answer, by what went wrong.",
+        "Decisions that the limit store could not make, by what went wrong.",
         "`timeout`: it is slow or far; `unavailable`: it cannot be reached; `protocol`: it answers what is not expected.",
     ),
     metric(
@@ -164,13 +164,13 @@ pub const METRICS: &[Metric] = &[
         Counter,
         &[],
         "Decisions that were passed over, and requests let through, while the limit store was out.",
-        "Each is a request that no limit counted: mend the store, or set `redis.outage` to `fail_closed`.",
+        "Each is a decision that no limit had a part in, and a request may need several: mend the store, or set `redis.outage` to `fail_closed`.",
     ),
     metric(
         "rate_limit_settlements_lost_total",
         Counter,
         &[],
-        "Buckets that could not be given back to.",
+        "Buckets that could not be given back to, and calls whose answers came too late and were lost.",
         "What was charged stays charged until it refills: it happens while the store cannot be reached.",
     ),
     metric(
@@ -220,7 +220,7 @@ pub const METRICS: &[Metric] = &[
         Gauge,
         &["backend"],
         "1 while a backend takes requests, 0 after failed connections or health checks, NaN once a reload has removed it.",
-        "At 0 it gets no requests until a health check or a connection succeeds.",
+        "At 0 by health checks it gets no requests until one passes; after failed connections one request tries it every five seconds.",
     ),
     metric(
         "config_reloads_total",

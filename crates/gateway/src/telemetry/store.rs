@@ -8,9 +8,9 @@ use metrics::{Counter, Gauge, Histogram, counter, gauge, histogram};
 pub struct StoreMetrics {
     /// Time of a decision.
     pub seconds: Histogram,
-    /// Decisions that were passed over during an outage: up to three for each request that was let through.
+    /// Decisions that were passed over during an outage: a request may need several.
     pub fail_open: Counter,
-    /// Buckets that were not given back to.
+    /// Buckets that were not given back to, and calls whose late answers were lost.
     pub lost: Counter,
     up: Gauge,
     errors: [Counter; 3],

@@ -65,7 +65,7 @@
 //! # What the server must allow
 //!
 //! `EVALSHA` and `SCRIPT LOAD`, or `EVAL`; `TIME`, `MGET`, `SET` and `DEL` on keys with the prefix; `PING` and
-//! `UNWATCH`; `CLUSTER SLOTS` in a cluster. `ROLE` and `INFO` are of use: with them a replica is told from a master at
+//! `UNWATCH`; `SELECT` for a database other than 0; `CLUSTER SLOTS` and `ASKING` in a cluster. `ROLE` and `INFO` are of use: with them a replica is told from a master at
 //! once, and a `maxmemory-policy` that throws away buckets is warned of.
 
 mod cluster;

@@ -194,6 +194,7 @@ fn deadlines_out_of_order_are_answered_in_order() {
         let wakeup = queue.next_wakeup().unwrap();
         assert_eq!(wakeup, at(deadline));
         assert!(matches!(queue.poll(wakeup), Some(Action::Refuse { .. })));
+        assert_eq!(queue.poll(wakeup), None);
     }
     assert!(queue.is_empty());
 }

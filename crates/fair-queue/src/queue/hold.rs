@@ -226,13 +226,17 @@ impl FairQueue {
             gate.spacing.pause();
             self.gates_waiting -= 1;
         }
-        // After a grant the gate is woken in any case.
-        let next = waiters.get(from.waiters.head).filter(|_| was_head && !is_charged);
+        let next = waiters.get(from.waiters.head);
         let next_cost = next.and_then(|next| next.wants.at(gate_place)).map(|want| turn_cost(want.cost));
         self.lane_changed(lane, now);
         self.gate_changed(gate_place);
-        if let Some(cost) = next_cost {
-            self.wake_for(gate_place, cost);
+        // After a grant the gate is woken in any case.
+        if was_head && !is_charged {
+            match next_cost {
+                Some(cost) => self.wake_for(gate_place, cost),
+                // Perhaps the bucket was saved up for this one, and has room for what others ask.
+                None => self.wake(gate_place),
+            }
         }
         charged_at
     }

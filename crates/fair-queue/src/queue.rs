@@ -158,6 +158,13 @@ impl FairQueue {
         self.hold(&request, now)
     }
 
+    /// The refusal to answer a request with that the driver has no room to hold, for want of memory for instance: as
+    /// [`enqueue`](Self::enqueue) would give it if as many were held as may be. Nothing remains of it.
+    pub fn turn_away(&mut self, request: Request<'_>, now: Timestamp) -> Refusal {
+        let now = self.tick(now);
+        self.refuse_newcomer(&request, now)
+    }
+
     /// The attempt was accepted; `levels` is what the limiter told of the buckets with it. The request is no
     /// longer held. False, and nothing happens, if no attempt of this ticket is out.
     pub fn admitted(&mut self, ticket: Ticket, levels: &[GateLevel], now: Timestamp) -> bool {

@@ -93,6 +93,36 @@ fn each_bound_refuses_with_its_own_reason_and_place() {
 }
 
 #[test]
+fn whom_there_is_no_room_for_is_told_what_a_full_queue_tells() {
+    let mut queue = FairQueue::new(limits(9, 9, 9, 8));
+    for _ in 0..6 {
+        ask(&mut queue, 1, 60_000, 0).unwrap();
+    }
+    let before = queue.snapshot(at(0));
+    let turn_away = |queue: &mut FairQueue, tenant, deadline| {
+        let request = Request {
+            tenant: TenantKey(tenant),
+            weight: Weight::MIN,
+            demands: &[Demand::request(GATE)],
+            levels: &[],
+            arrived: at(0),
+            deadline: at(deadline),
+        };
+        queue.turn_away(request, at(0))
+    };
+    let refusals = [1, 2].map(|tenant| turn_away(&mut queue, tenant, 60_000));
+    assert_eq!(refusals.map(|refusal| refusal.position), [7, 1]);
+    assert_eq!(refusals[1].retry_after, ms(100), "behind nobody of its own, though others wait");
+    assert_eq!(queue.snapshot(at(0)), before);
+    queue.reconfigure(limits(9, 6, 9, 8), |_| None, at(0));
+    let full = [1, 2].map(|tenant| ask(&mut queue, tenant, 60_000, 0).unwrap_err());
+    assert_eq!(refusals, full);
+    queue.reconfigure(limits(6, 9, 1, 8), |_| None, at(0));
+    assert_eq!(turn_away(&mut queue, 1, 60_000).reason, Reason::TenantQueueFull, "the first that applies");
+    assert_eq!(turn_away(&mut queue, 2, 60_000).reason, Reason::QueueFull);
+}
+
+#[test]
 fn the_bounds_are_checked_in_order() {
     // All four apply; each bound that is lifted shows the next.
     let mut queue = FairQueue::new(limits(1, 2, 2, 8));

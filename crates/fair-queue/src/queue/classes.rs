@@ -21,19 +21,20 @@ impl FairQueue {
         candidate.is_told || self.is_held(self.gates[want.gate].class)
     }
 
-    /// The first reason not to hold a request that asks for it, at `gate`.
+    /// The first reason not to hold a request that asks for it, at `gate`. There is one where the driver has no room.
     pub(super) fn reason_against(
         &mut self,
         candidate: &Candidate<'_>,
         gate: u32,
         deadline: Timestamp,
+        has_room: bool,
         now: Timestamp,
     ) -> Option<Reason> {
         let class = self.gates[gate].class;
         if let Some(reason) = self.reached_bound(class, candidate.tenant) {
             return Some(reason);
         }
-        if self.held() >= MOST {
+        if !has_room || self.held() >= MOST {
             return Some(Reason::full(class));
         }
         let full = self.tenants() >= self.limits.max_tenants.get();

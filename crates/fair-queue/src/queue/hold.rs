@@ -14,29 +14,12 @@ const NOWHERE: GateKey = GateKey(0);
 impl FairQueue {
     pub(super) fn hold(&mut self, request: &Request<'_>, now: Timestamp) -> Result<Place, Refusal> {
         let wants = self.claim(request.demands);
-        for level in request.levels {
-            // What concerns none of its gates need not be remembered.
-            if let Some(gate) = self.find_gate(level.gate) {
-                self.believe(gate, level, now);
-            }
-        }
-        let tenant = self.find_tenant(request.tenant);
-        let candidate = Candidate {
-            wants: &wants,
-            tenant,
-            weight: request.weight.get(),
-            is_told: !request.levels.is_empty(),
-        };
-        let gate = self.longest_wait(&candidate, now);
+        let candidate = self.newcomer(request, &wants, now);
+        let (tenant, gate) = (candidate.tenant, self.longest_wait(&candidate, now));
         let class = self.gates[gate].class;
         let deadline = self.first_deadline(class, request.deadline, now);
-        if let Some(reason) = self.reason_against(&candidate, gate, deadline, now) {
-            let refusal = self.refusal(reason, &candidate, gate, None, Waited::default(), now);
-            for want in wants.as_slice() {
-                self.unclaim(want.gate);
-            }
-            self.sweep(now);
-            return Err(refusal);
+        if let Some(reason) = self.reason_against(&candidate, gate, deadline, true, now) {
+            return Err(self.turn_down(reason, &candidate, gate, now));
         }
 
         let tenant = match tenant {
@@ -67,6 +50,43 @@ impl FairQueue {
         place.estimate = self.whole_wait(waiter, place.estimate, now);
         self.sweep(now);
         Ok(place)
+    }
+
+    /// The refusal of a request that there is no room for, whatever the bounds say.
+    pub(super) fn refuse_newcomer(&mut self, request: &Request<'_>, now: Timestamp) -> Refusal {
+        let wants = self.claim(request.demands);
+        let candidate = self.newcomer(request, &wants, now);
+        let gate = self.longest_wait(&candidate, now);
+        let class = self.gates[gate].class;
+        let deadline = self.first_deadline(class, request.deadline, now);
+        let reason = self.reason_against(&candidate, gate, deadline, false, now);
+        self.turn_down(reason.unwrap_or(Reason::full(class)), &candidate, gate, now)
+    }
+
+    /// A request that has just come, and that wants this. What the limiter told of its buckets is believed.
+    fn newcomer<'a>(&mut self, request: &Request<'_>, wants: &'a Wants, now: Timestamp) -> Candidate<'a> {
+        for level in request.levels {
+            // What concerns none of its gates need not be remembered.
+            if let Some(gate) = self.find_gate(level.gate) {
+                self.believe(gate, level, now);
+            }
+        }
+        Candidate {
+            wants,
+            tenant: self.find_tenant(request.tenant),
+            weight: request.weight.get(),
+            is_told: !request.levels.is_empty(),
+        }
+    }
+
+    /// Gives a newcomer its refusal, and its gates up.
+    fn turn_down(&mut self, reason: Reason, candidate: &Candidate<'_>, gate: u32, now: Timestamp) -> Refusal {
+        let refusal = self.refusal(reason, candidate, gate, None, Waited::default(), now);
+        for want in candidate.wants.as_slice() {
+            self.unclaim(want.gate);
+        }
+        self.sweep(now);
+        refusal
     }
 
     /// What a request wants, its gates being of use to somebody from here on.

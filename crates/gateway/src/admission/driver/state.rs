@@ -6,12 +6,11 @@ use std::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
-    time::Duration,
 };
 
 use arc_swap::ArcSwap;
 use fairlane_fair_queue::{
-    Action, Class, FairQueue, GateLevel, Limits, Place, Reason, Refusal, Request, Ticket, Timestamp,
+    Action, Class, FairQueue, GateLevel, Limits, Place, Refusal, Request, Ticket, Timestamp,
 };
 use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
@@ -114,17 +113,9 @@ impl Shared {
             inner.armed = next;
         }
         let held = Class::ALL.map(|class| inner.queue.held_in(class));
-        let tenants = inner.queue.tenants();
         self.held.store(held.iter().sum(), Ordering::Release);
+        self.show(held, inner.queue.tenants());
         drop(inner);
-        #[expect(clippy::cast_precision_loss, reason = "bounded far below 2^52")]
-        {
-            let [queued, deferred] = held.map(|held| held as f64);
-            let telemetry = self.telemetry.load();
-            telemetry.queue.depth.set(queued);
-            telemetry.deferral.held.set(deferred);
-            telemetry.queue.tenants.set(tenants as f64);
-        }
         if sooner {
             self.rearmed.notify_one();
         }
@@ -132,6 +123,16 @@ impl Shared {
             // A waiter that is being dropped tells the scheduler so itself.
             _ = waiter.send(turn);
         }
+    }
+
+    /// Tells how many are held. Under the lock, so that the last word is the latest.
+    #[expect(clippy::cast_precision_loss, reason = "bounded far below 2^52")]
+    fn show(&self, held: [usize; 2], tenants: usize) {
+        let [queued, deferred] = held.map(|held| held as f64);
+        let telemetry = self.telemetry.load();
+        telemetry.queue.depth.set(queued);
+        telemetry.deferral.held.set(deferred);
+        telemetry.queue.tenants.set(tenants as f64);
     }
 
     fn act(&self, inner: &mut Inner, action: Action) -> Option<(oneshot::Sender<Turn>, Turn)> {
@@ -196,23 +197,10 @@ impl Inner {
         body_bytes: u64,
         now: Timestamp,
     ) -> Result<(Place, oneshot::Receiver<Turn>), NotHeld> {
-        let place = self.queue.enqueue(request, now).map_err(NotHeld::Refused)?;
         if self.body_bytes.saturating_add(body_bytes) > self.max_body_bytes {
-            // It had to be enqueued to know its place and its wait.
-            self.queue.cancel(place.ticket, now);
-            return Err(NotHeld::Refused(Refusal {
-                reason: match place.class {
-                    Class::Requests => Reason::QueueFull,
-                    Class::Tokens => Reason::HoldFull,
-                },
-                class: place.class,
-                position: place.position,
-                waited: Duration::ZERO,
-                deferred: Duration::ZERO,
-                retry_after: place.estimate,
-                gate: place.gate,
-            }));
+            return Err(NotHeld::Refused(self.queue.turn_away(request, now)));
         }
+        let place = self.queue.enqueue(request, now).map_err(NotHeld::Refused)?;
         self.body_bytes += body_bytes;
         let (tell, turn) = oneshot::channel();
         self.waiting.insert(place.ticket, tell);

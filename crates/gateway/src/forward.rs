@@ -44,6 +44,8 @@ pub(crate) struct Understood {
     pub(crate) arrived: Instant,
     pub(crate) id: HeaderValue,
     pub(crate) dialect: Dialect,
+    /// From a client that no limit counts.
+    pub(crate) is_exempt: bool,
 }
 
 /// Reads what admission is asked from what has been understood.
@@ -118,7 +120,7 @@ fn forward(
     request: Request<Box<Understood>>,
 ) -> impl Future<Output = Result<Response<Body>, Infallible>> + Send {
     let (http::request::Parts { method, uri, mut headers, .. }, understood) = request.into_parts();
-    let Understood { body: bytes, reading, api, peer, arrived, id, dialect, ask: _ } = *understood;
+    let Understood { body: bytes, reading, api, peer, arrived, id, dialect, is_exempt, ask: _ } = *understood;
     let uri = uri.into_parts();
     let (mut body, mut hide_usage) = (None, false);
     let tokens = permit.reservation().map(|reservation| reservation.total);
@@ -144,6 +146,7 @@ fn forward(
             arrived,
             request_id: Some(id),
             peer: Some(peer),
+            is_exempt,
         };
         // The permit learns at once that a backend is reached, also if the caller leaves in the middle.
         let forwarded = {
@@ -165,7 +168,9 @@ fn forward(
                 if let ForwardError::AllExhausted { backend, denied, retry_after } = &error {
                     permit.met(backends.quotas(backend, denied.balances()), Some(*retry_after));
                 }
-                if permit.reached().get() {
+                if permit.reached().is_accepted() {
+                    permit.settle(Ending::Abandoned);
+                } else if permit.reached().get() {
                     permit.settle(Ending::Unanswered);
                 }
                 backends.fault(&error, reading.model.as_deref()).answer(dialect)

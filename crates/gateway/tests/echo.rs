@@ -243,6 +243,15 @@ async fn embeddings_are_unit_vectors_that_depend_on_the_input() {
 }
 
 #[tokio::test]
+async fn a_small_request_makes_no_huge_answer() {
+    let ask = |inputs: usize| json!({ "model": "m", "input": vec!["a"; inputs], "dimensions": 4096 });
+    let (status, _, refused) = send(Method::POST, "/v1/embeddings", ask(245).to_string()).await;
+    let refused: Value = serde_json::from_slice(&refused).unwrap();
+    assert_eq!((status, &refused["error"]["param"]), (StatusCode::BAD_REQUEST, &json!("dimensions")));
+    assert_eq!(post("/v1/embeddings", ask(2)).await["data"].as_array().unwrap().len(), 2);
+}
+
+#[tokio::test]
 async fn embeddings_come_as_base64_and_take_tokens() {
     for (input, tokens) in [(json!("abcde"), 2), (json!([1, 2, 3]), 3), (json!([[1], [2, 3]]), 3)] {
         let body = json!({ "model": "m", "input": input, "dimensions": 3, "encoding_format": "base64" });

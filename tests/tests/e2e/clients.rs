@@ -127,7 +127,8 @@ async fn a_whitelisted_address_bypasses_all_limits_and_cannot_be_forged() {
         .rate_limiting("whitelist: [127.0.0.5, 203.0.113.0/24]")
         .limit("global: { requests_per_hour: 3 }")
         .limit("per_client: { requests_per_hour: 1 }")
-        .limit("per_model: { requests_per_hour: 2 }");
+        .limit("per_model: { requests_per_hour: 2 }")
+        .limit("per_backend: { requests_per_hour: 2 }");
     let gateway = Gateway::start(&config).await;
     for _ in 0..10 {
         let answer = gateway.call(Call::chat("m").from("127.0.0.5")).await;

@@ -13,6 +13,8 @@ const DEFAULT_DIMENSIONS: usize = 16;
 const MAX_DIMENSIONS: usize = 4096;
 /// As many inputs as OpenAI's API takes at once.
 const MAX_INPUTS: usize = 2048;
+/// Numbers in one answer, so that a small request does not make a huge one.
+const MAX_NUMBERS: usize = 1_000_000;
 
 #[derive(Deserialize)]
 struct Request {
@@ -56,6 +58,10 @@ pub(super) fn answer(body: &[u8]) -> Result<Answer, Refusal> {
             "input",
             format!("'input' must hold between 1 and {MAX_INPUTS} inputs."),
         ));
+    }
+    if inputs.len() * dimensions > MAX_NUMBERS {
+        let message = format!("'dimensions' times the inputs must be at most {MAX_NUMBERS}.");
+        return Err(Refusal::invalid("dimensions", message));
     }
     let format = request.encoding_format.unwrap_or_default();
     let data = inputs.iter().enumerate().map(|(index, (seed, _))| {

@@ -55,6 +55,8 @@ pub struct Outbound<'a> {
     pub request_id: Option<HeaderValue>,
     /// The other end of the caller's connection. Added to `x-forwarded-for`, at its right end.
     pub peer: Option<IpAddr>,
+    /// Whether it comes from a client that no limit counts, that of the backend included.
+    pub is_exempt: bool,
 }
 
 /// A backend's answer, ready for the caller.
@@ -179,7 +181,7 @@ impl Proxy {
         let mut candidates = Candidates::of(&self.endpoints, outbound.model, &self.rotation);
         let mut answer = Answering::new(&self.timeouts, &outbound);
         let Outbound { method, path_and_query: path, authority, mut headers, body, .. } = outbound;
-        let Outbound { peer, request_id, .. } = outbound;
+        let Outbound { peer, request_id, is_exempt, .. } = outbound;
         headers::to_backend(&mut headers, Sender { peer, authority, request_id });
         let mut whole = Some(Attempt { method, path, headers, body, reached: reached.clone() });
         async move {
@@ -194,7 +196,8 @@ impl Proxy {
             while let Some(endpoint) = candidates.next() {
                 // What was taken goes back whichever way this attempt ends before the backend sees it: by an error, or
                 // by a caller that leaves while the connection is being made.
-                let asked = match endpoint.take_now() {
+                let asked = if is_exempt { Some(Asked::Free) } else { endpoint.take_now() };
+                let asked = match asked {
                     Some(asked) => asked,
                     // On the heap: few requests have to wait for it, and all are made with room for it.
                     None => Box::pin(endpoint.take()).await?,
@@ -217,6 +220,7 @@ impl Proxy {
                 let error = match answer.wait(sending).await {
                     Some(Ok(mut response)) => {
                         let first = if answer.waits_for_body(&response) {
+                            reached.note_accepted();
                             answer.first_frame(endpoint, response.body_mut()).await?
                         } else {
                             None

@@ -324,6 +324,7 @@ impl Shared {
             arrived: exchange.arrived,
             id: exchange.id.clone(),
             dialect: exchange.dialect,
+            is_exempt: passed.bypass,
         }))
     }
 }

@@ -11,7 +11,8 @@ pub enum Ending {
     Unsent,
     /// A backend saw it, and failed or ran out of time before it gave a status.
     Unanswered,
-    /// A backend saw it, and the caller left before there was a status. The backend may have been at work on it.
+    /// A backend saw it and may have been at work on it: the caller left before there was a status, or the answer broke off
+    /// between a status of success and its first byte.
     Abandoned,
     /// A backend answered.
     Answered {

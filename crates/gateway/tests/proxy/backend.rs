@@ -142,6 +142,7 @@ pub(crate) fn post(body: &'static str) -> Outbound<'static> {
         arrived: Instant::now(),
         request_id: None,
         peer: None,
+        is_exempt: false,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use fairlane_gateway::answer::Dialect;
-use fairlane_gateway::proxy::{ForwardError, Outbound};
+use fairlane_gateway::proxy::{ForwardError, Outbound, Reached};
 use http_body_util::BodyExt;
 
 use crate::backend::{STREAM, Server, plain, post, proxy, soon, streamed, text};
@@ -102,9 +102,11 @@ async fn a_backend_that_dies_before_the_first_byte_of_a_stream_is_unavailable() 
         let (mut connection, _) = server.request().await;
         connection.write(STREAM).await;
     };
-    let (answer, ()) = soon(async { tokio::join!(proxy.forward(streamed()), serve) }).await;
+    let reached = Reached::default();
+    let (answer, ()) = soon(async { tokio::join!(proxy.forward_noting(streamed(), &reached), serve) }).await;
     let error = answer.unwrap_err();
     assert!(matches!(error, ForwardError::Unavailable { reached: true, .. }), "{error:?}");
+    assert!(reached.is_accepted(), "its status was one of success");
 }
 
 #[tokio::test]
@@ -116,8 +118,11 @@ async fn an_error_in_answer_to_a_streamed_request_passes_at_once() {
         connection.write("HTTP/1.1 503 Service Unavailable\r\ntransfer-encoding: chunked\r\n\r\n").await;
         connection
     };
-    let (forwarded, connection) = soon(async { tokio::join!(proxy.forward(streamed()), serve) }).await;
+    let reached = Reached::default();
+    let (forwarded, connection) =
+        soon(async { tokio::join!(proxy.forward_noting(streamed(), &reached), serve) }).await;
     assert_eq!(forwarded.unwrap().response.status(), 503);
+    assert!(reached.get() && !reached.is_accepted());
     soon(connection.closed()).await;
 }
 

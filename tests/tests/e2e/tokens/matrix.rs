@@ -24,6 +24,8 @@ enum Ending {
     DeadAfter,
     Error,
     LateBefore,
+    /// A status of success comes in time, and nothing after it.
+    LateAtHead,
     LateAfter,
 }
 
@@ -40,7 +42,8 @@ impl Case {
         let mut cases = Vec::new();
         for api in Api::ALL {
             for stream in [false, true].into_iter().filter(|stream| api.streams() || !stream) {
-                cases.extend(endings.iter().map(|&ending| Self { api, stream, ending }));
+                let happens = |ending: &&Ending| stream || **ending != Ending::LateAtHead;
+                cases.extend(endings.iter().filter(happens).map(|&ending| Self { api, stream, ending }));
             }
         }
         cases
@@ -56,7 +59,7 @@ impl Case {
                 let counted = self.stream && self.api == Api::Messages;
                 output + if counted { USED_PROMPT } else { PROMPT }
             }
-            Ending::LeftBefore => PROMPT,
+            Ending::LeftBefore | Ending::LateAtHead => PROMPT,
             Ending::DeadBefore | Ending::LateBefore | Ending::Error => 0,
         }
     }
@@ -138,6 +141,12 @@ impl Case {
                 backend.next(Reply::json(200, &json!({})).after(&never));
                 assert_eq!(gateway.call(call).await.status, 504);
             }
+            Ending::LateAtHead => {
+                let (chunks, reply) = Reply::stream();
+                backend.next(reply);
+                assert_eq!(gateway.call(call).await.status, 504);
+                chunks.closed().await;
+            }
             Ending::LateAfter => {
                 let (chunks, reply) = self.begun();
                 backend.next(reply);
@@ -208,7 +217,7 @@ async fn of_a_model() {
 async fn of_those_whose_time_runs_out() {
     let timeouts = "timeouts: { request: { standard: { total: 250ms }, \
                     streaming: { first_byte: 250ms, idle: 250ms } } }";
-    let late = [Ending::LateBefore, Ending::LateAfter];
+    let late = [Ending::LateBefore, Ending::LateAtHead, Ending::LateAfter];
     tokio::join!(
         check("api_key", &late, timeouts),
         check("user", &late, timeouts),

@@ -12,6 +12,8 @@ mod deferring;
 mod far;
 #[path = "budgets/house.rs"]
 mod house;
+#[path = "budgets/racing.rs"]
+mod racing;
 #[path = "budgets/random.rs"]
 mod random;
 #[path = "budgets/reserving.rs"]

@@ -188,9 +188,7 @@ impl Admission {
     fn begin(&self, mut ask: Box<Ask>) -> Begun {
         let by = self.renew(&mut ask);
         if ask.charges.is_empty() {
-            ask.tokens = None;
-            let quotas = ask.edge.into();
-            return Begun::Decided(Ok(self.permit(ask, quotas, None)));
+            return Begun::Decided(Ok(self.free(ask)));
         }
         // What never fits is told before anything that may change.
         if ask.tokens.is_some()
@@ -218,9 +216,26 @@ impl Admission {
                 }
             }
         }
-        match self.limiter.take_now(ask.charges.as_slice()) {
-            Some(decision) => self.decided(ask, &decision, by),
-            None => Begun::Asking(ask, by),
+        let moves = self.driver.moves();
+        let Some(decision) = self.limiter.take_now(ask.charges.as_slice()) else {
+            return Begun::Asking(ask, by);
+        };
+        let begun = self.decided(ask, &decision, by);
+        if let Begun::Held(ask, _) = &begun
+            && self.driver.moves() != moves
+        {
+            self.look_again(ask, by);
+        }
+        begun
+    }
+
+    /// Something came back between the refusal of a request and its joining a lane, perhaps to one of its buckets, and
+    /// nobody was there to be told.
+    fn look_again(&self, ask: &Ask, by: Generation) {
+        if let Some(looked) = self.limiter.look_now(ask.charges.as_slice())
+            && let Some(balances) = balances(&looked)
+        {
+            self.driver.handle().moved(&ask.charges, balances, by);
         }
     }
 
@@ -280,13 +295,41 @@ impl Admission {
     }
 
     /// Asks a store that has to be waited for.
-    async fn ask(self: Arc<Self>, ask: Box<Ask>, by: Generation) -> Admitting {
-        let asked = self.limiter.take(&ask.charges).await;
-        let begun = match asked {
-            Ok(decision) => self.decided(ask, &decision, by),
-            Err(undecided) => Begun::Decided(self.undecided(&ask, &undecided, None)),
+    async fn ask(self: Arc<Self>, mut ask: Box<Ask>, by: Generation) -> Admitting {
+        let begun = match self.take(&mut ask, by).await {
+            Some((Ok(decision), by)) => self.decided(ask, &decision, by),
+            Some((Err(undecided), _)) => Begun::Decided(self.undecided(&ask, &undecided, None)),
+            None => Begun::Decided(Ok(self.free(ask))),
         };
         self.go_on(begun)
+    }
+
+    /// Takes what is asked, by the limits of `by`, from a store that has to be waited for. If limits are changed meanwhile,
+    /// a refusal by the earlier ones counts for nothing. `None` if those in force leave nothing to ask for; otherwise also
+    /// the limits by which was decided.
+    async fn take(
+        &self,
+        ask: &mut Ask,
+        mut by: Generation,
+    ) -> Option<(Result<Decision, Undecided>, Generation)> {
+        loop {
+            let asked = self.limiter.take(&ask.charges).await;
+            let is_no = matches!(asked, Ok(Decision::Denied(_) | Decision::Impossible(_)));
+            if !is_no || !by.is_before(self.limiter.generation()) {
+                return Some((asked, by));
+            }
+            by = self.renew(ask);
+            if ask.charges.is_empty() {
+                return None;
+            }
+        }
+    }
+
+    /// Nothing limits it.
+    fn free(&self, mut ask: Box<Ask>) -> Permit {
+        ask.tokens = None;
+        let quotas = ask.edge.into();
+        self.permit(ask, quotas, None)
     }
 
     /// The store could not decide: what the limiter makes of that is done here.

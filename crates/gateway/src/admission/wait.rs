@@ -153,25 +153,17 @@ impl Admission {
         self.permit(ask.take(), quotas, Some(hold))
     }
 
-    /// An attempt with a store that has to be waited for. If limits are changed meanwhile, a refusal by the earlier ones
-    /// counts for nothing.
+    /// An attempt with a store that has to be waited for.
     async fn attempt(
         &self,
         ask: &mut Ask,
         held: &mut Held,
         since: Instant,
-        mut by: Generation,
+        by: Generation,
     ) -> ControlFlow<Admitted> {
-        loop {
-            let asked = self.limiter.take(&ask.charges).await;
-            let is_no = matches!(asked, Ok(Decision::Denied(_) | Decision::Impossible(_)));
-            if !is_no || !by.is_before(self.limiter.generation()) {
-                return self.attempted(ask, held, since, asked, by);
-            }
-            by = self.renew(ask);
-            if ask.charges.is_empty() {
-                return ControlFlow::Break(Ok(self.freed(ask, held, since)));
-            }
+        match self.take(ask, by).await {
+            Some((asked, by)) => self.attempted(ask, held, since, asked, by),
+            None => ControlFlow::Break(Ok(self.freed(ask, held, since))),
         }
     }
 

@@ -51,13 +51,20 @@ fn house() -> House {
 
 /// Another limit for the model, or none; those who are held are told.
 async fn change(house: &House, limit: Option<PeriodQuota>) -> (Arc<Admission>, bool) {
+    change_with(house, limit, Some(patient())).await
+}
+
+async fn change_with(
+    house: &House,
+    limit: Option<PeriodQuota>,
+    queue: Option<QueueSettings>,
+) -> (Arc<Admission>, bool) {
     let model = Hasher::new(b"test").unwrap().model("model");
     let mut table = QuotaTable::default();
     table.know(model);
     table.set(Charges::of_identity(Dimension::Model, model, limit.as_slice()).as_slice());
-    let settings = patient();
     let generation = house.limiter.generation().next();
-    let successor = Arc::new(house.admission.successor(Some(settings), generation));
+    let successor = Arc::new(house.admission.successor(queue, generation));
     house.limiter.adopt(table, generation);
     let telemetry = Arc::new(Telemetry::new("user", Reason::ALL.map(Reason::as_str), []));
     successor.take_over(&HashMap::new(), telemetry);
@@ -83,6 +90,25 @@ async fn a_refusal_by_an_earlier_limit_holds_nobody_by_that_limit() {
         late.await.unwrap().unwrap().keep_charges();
         assert!(start.elapsed() < SOON, "{:?}", start.elapsed());
         assert_eq!(house.held(), 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_is_refused_by_an_earlier_limit() {
+    for limit in [Some(PeriodQuota::new(Period::Second, fast())), None] {
+        let house = House::with(None, Outage::FailClosed, slow());
+        house.exhaust().await;
+        house.store.takes(Fate::AnsweredAfter(SLOW));
+        let late = tokio::spawn(house.admit(1));
+        sleep(SLOW / 2).await;
+        change_with(&house, limit, None).await;
+        match late.await.unwrap() {
+            Ok(permit) => permit.keep_charges(),
+            Err(refused) => {
+                let wait = refused.fault.retry_after().unwrap();
+                assert!(limit.is_some() && wait < SOON, "{wait:?}");
+            }
+        }
     }
 }
 

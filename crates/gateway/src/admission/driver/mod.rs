@@ -79,6 +79,12 @@ impl Driver {
         self.shared.held.load(Ordering::Acquire)
     }
 
+    /// How often something has come back to buckets so far. If a request was refused and has joined a lane, and this is as it was
+    /// before, nothing came back meanwhile that nobody was told of.
+    pub(super) fn moves(&self) -> u64 {
+        self.shared.moves.load(Ordering::SeqCst)
+    }
+
     /// The gates that somebody waits at.
     pub(super) fn gates(&self) -> HashSet<GateKey> {
         if self.held() == 0 {
@@ -203,7 +209,8 @@ impl Handle {
     pub(super) fn moved(&self, charges: &Charges, balances: &Balances, by: Generation) {
         // Not only for those who wait at one of them: who waits elsewhere may need them next, and only knows what they held
         // when it last asked.
-        if self.0.held.load(Ordering::Acquire) == 0 {
+        self.0.moves.fetch_add(1, Ordering::SeqCst);
+        if self.0.held.load(Ordering::SeqCst) == 0 {
             return;
         }
         let levels = levels(charges, balances);

@@ -4,7 +4,7 @@ use std::{
     collections::HashMap,
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering, fence},
     },
 };
 
@@ -33,6 +33,8 @@ pub(super) struct Shared {
     hint: ContentionHint,
     /// How many are held, readable without the lock.
     pub(super) held: AtomicUsize,
+    /// How often it was told that something came back to buckets.
+    pub(super) moves: AtomicU64,
     rearmed: Notify,
     pub(super) clock: TokioClock,
     pub(super) telemetry: ArcSwap<Telemetry>,
@@ -78,6 +80,7 @@ impl Shared {
             inner: Mutex::new(inner),
             hint: ContentionHint::new(),
             held: AtomicUsize::new(0),
+            moves: AtomicU64::new(0),
             rearmed: Notify::new(),
             clock,
             telemetry: ArcSwap::new(telemetry),
@@ -114,6 +117,8 @@ impl Shared {
         }
         let held = Class::ALL.map(|class| inner.queue.held_in(class));
         self.held.store(held.iter().sum(), Ordering::Release);
+        // Whoever is held now either finds out that something has come back, or is found by who brings it.
+        fence(Ordering::SeqCst);
         self.show(held, inner.queue.tenants());
         drop(inner);
         if sooner {

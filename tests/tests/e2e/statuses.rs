@@ -291,6 +291,21 @@ async fn a_body_over_the_bound_is_413_whether_it_tells_its_length_or_not() {
 }
 
 #[tokio::test]
+async fn a_body_that_there_is_no_memory_for_is_503() {
+    let backend = Backend::start().await;
+    let gateway =
+        Gateway::start(&Config::with(&backend).permissive().server("max_buffered_bytes: 1000")).await;
+    let mut raw = gateway.client().raw().await;
+    raw.send("POST /v1/messages HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n").await;
+    raw.send(format!("258\r\n{0}\r\n258\r\n{0}\r\n", "x".repeat(600))).await;
+    let answer = raw.rest().await;
+    assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
+    assert!(answer.contains("retry-after: 1\r\n") && answer.contains("\"code\":\"overloaded\""), "{answer}");
+    assert_eq!(backend.count(), 0);
+    assert_eq!(gateway.call(Call::chat("m")).await.status, 200, "others are served");
+}
+
+#[tokio::test]
 async fn an_encoded_body_is_415() {
     let (backend, gateway) = permissive().await;
     for encoding in ["gzip", "br", "identity, gzip"] {

@@ -37,7 +37,8 @@ pub struct Server {
     /// The longest request header, in bytes.
     #[schemars(range(min = 8192, max = 16_777_216))]
     pub max_header_bytes: NonZeroU32,
-    /// Bodies of requests that wait, for their turn or for tokens, in all, in bytes; beyond it a request that would be held is refused.
+    /// Bodies in memory, in bytes: those of requests that wait, and those that come in several pieces, so much each. Beyond
+    /// it nobody is held any more, and a body that is still coming is answered 503.
     #[schemars(range(max = MOST))]
     pub max_buffered_bytes: NonZeroU64,
     /// How long a client may take.

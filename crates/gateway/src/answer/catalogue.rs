@@ -103,6 +103,12 @@ pub const CODES: &[Meaning] = &[
     ),
     meaning(
         503,
+        "overloaded",
+        "the bodies in memory would be over `server.max_buffered_bytes`; the connection is closed",
+        "try again after `Retry-After`; as an operator raise `server.max_buffered_bytes` if there is memory for more",
+    ),
+    meaning(
+        503,
         "shutting_down",
         "held until the end of a drain",
         "try again: another gateway, or this one once it is back, answers",

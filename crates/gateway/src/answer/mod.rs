@@ -103,6 +103,8 @@ pub enum Fault {
     StoreUnavailable,
     /// Every backend that could serve this is down.
     NoHealthyBackend,
+    /// As many bytes of bodies are in memory as may be.
+    Overloaded,
     /// The gateway is going down.
     ShuttingDown,
     /// A mistake of the gateway's own.
@@ -236,6 +238,7 @@ impl Fault {
             Self::NoHealthyBackend => {
                 row(S::SERVICE_UNAVAILABLE, "no_healthy_backend", "server_error", "overloaded_error")
             }
+            Self::Overloaded => row(S::SERVICE_UNAVAILABLE, "overloaded", "server_error", "overloaded_error"),
             Self::ShuttingDown => {
                 row(S::SERVICE_UNAVAILABLE, "shutting_down", "server_error", "overloaded_error")
             }
@@ -270,6 +273,9 @@ impl Fault {
             Self::BackendTimeout => "The backend did not answer in time.".to_owned(),
             Self::StoreUnavailable => "The rate limit store is out of reach; try again shortly.".to_owned(),
             Self::NoHealthyBackend => "No healthy backend serves the requested model now.".to_owned(),
+            Self::Overloaded => {
+                "The gateway has no memory left for further request bodies; try again shortly.".to_owned()
+            }
             Self::ShuttingDown => "The gateway is shutting down; try again shortly.".to_owned(),
             Self::Internal => "The gateway failed to handle this request.".to_owned(),
         }
@@ -290,7 +296,7 @@ impl Fault {
         match self {
             Self::RateLimited(limited) => Some(limited.retry_after),
             Self::BackendsExhausted { retry_after } => Some(*retry_after),
-            Self::StoreUnavailable | Self::ShuttingDown => Some(Duration::from_secs(1)),
+            Self::StoreUnavailable | Self::Overloaded | Self::ShuttingDown => Some(Duration::from_secs(1)),
             _ => None,
         }
     }
@@ -338,7 +344,7 @@ impl Fault {
                 headers.insert(HeaderName::from_static("x-should-retry"), HeaderValue::from_static("false"));
             }
             // What is left of the body would be read as the next request.
-            Self::TooLarge { .. } | Self::BodyStalled => {
+            Self::TooLarge { .. } | Self::BodyStalled | Self::Overloaded => {
                 headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
             }
             Self::RateLimited(limited) => limited.write_headers(headers),

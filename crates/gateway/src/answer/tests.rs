@@ -138,6 +138,7 @@ fn statuses_and_codes_are_those_of_the_contract() {
     check(Fault::BackendTimeout, 504, "backend_timeout", "server_error", "timeout_error");
     check(Fault::StoreUnavailable, 503, "rate_limit_store_unavailable", "server_error", "overloaded_error");
     check(Fault::NoHealthyBackend, 503, "no_healthy_backend", "server_error", "overloaded_error");
+    check(Fault::Overloaded, 503, "overloaded", "server_error", "overloaded_error");
     check(Fault::ShuttingDown, 503, "shutting_down", "server_error", "overloaded_error");
 }
 

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use fairlane_config::{GatewayConfig, model};
 use fairlane_identity::Hasher;
 
-use super::{AssembleError, queue, routes, store, telemetry};
+use super::{AssembleError, max_buffered_bytes, queue, routes, store, telemetry};
 use crate::{
     admission::{Admission, Limiter},
     clock::TokioClock,
+    edge::Room,
 };
 
 /// The buckets and those who wait for them, and the key by which both are named.
@@ -19,6 +20,8 @@ pub struct Foundation {
     pub limiter: Arc<Limiter>,
     /// Decides and holds; each configuration has a [successor](Admission::successor) of it.
     pub admission: Arc<Admission>,
+    /// The memory for bodies.
+    pub room: Room,
 }
 
 impl Foundation {
@@ -33,7 +36,7 @@ impl Foundation {
         let telemetry = Arc::new(telemetry(config, &routes(config)));
         let limiter = Arc::new(store::limiter(config, clock, Arc::clone(&telemetry))?);
         let admission = Arc::new(Admission::new(Arc::clone(&limiter), queue(config), clock, telemetry));
-        Ok(Self { hasher, limiter, admission })
+        Ok(Self { hasher, limiter, admission, room: Room::new(max_buffered_bytes(config)) })
     }
 }
 

@@ -21,7 +21,7 @@ pub use self::{foundation::Foundation, store::redis_settings};
 
 use crate::{
     admission::{Admission, Edge, Generation, Limiter, QueueSettings},
-    edge::{EdgeSettings, EdgeTimeouts, Workers},
+    edge::{EdgeSettings, EdgeTimeouts, Room, Workers},
     limits::{Charges, IdentityLimits, QuotaTable},
     proxy::{InvalidCredential, InvalidTarget, Proxy, ProxyError},
     request::{Estimator, Routes, TokenSettings},
@@ -45,6 +45,10 @@ pub struct Parts {
     pub permissive: bool,
     /// The bounds on a body.
     pub body: BodyBounds,
+    /// The memory for all bodies.
+    pub room: Room,
+    /// How many bytes of them there may be, from when these parts are in force.
+    max_buffered_bytes: usize,
     /// Exact names of models that the list of models tells.
     pub models: Vec<Box<str>>,
     /// What callers are charged.
@@ -143,7 +147,7 @@ pub fn assemble(
     previous: Option<&Parts>,
 ) -> Result<Parts, AssembleError> {
     let request = &config.timeouts.request;
-    let Foundation { hasher, limiter, admission } = foundation;
+    let Foundation { hasher, limiter, admission, room } = foundation;
     let generation = limiter.generation().next();
     let routes = routes(config);
     let telemetry = Arc::new(telemetry(config, &routes));
@@ -171,6 +175,8 @@ pub fn assemble(
             progress: config.server.timeouts.body_progress,
             total: request.standard.total.max(request.streaming.total),
         },
+        room: room.clone(),
+        max_buffered_bytes: max_buffered_bytes(config),
         models: backends::listed_models(config),
         weights: identities::weights(config, hasher, &directory),
         directory,
@@ -192,12 +198,17 @@ impl Parts {
     pub fn commit(&self) {
         self.limiter.adopt(std::mem::take(&mut *self.quotas.lock()), self.generation);
         self.admission.take_over(&self.weights, Arc::clone(&self.telemetry));
+        self.room.resize(self.max_buffered_bytes);
     }
 
     /// Whether their limits are those that hold.
     pub fn are_in_force(&self) -> bool {
         self.limiter.generation() == self.generation
     }
+}
+
+fn max_buffered_bytes(config: &GatewayConfig) -> usize {
+    usize::try_from(config.server.max_buffered_bytes.get()).unwrap_or(usize::MAX)
 }
 
 fn routes(config: &GatewayConfig) -> Routes {

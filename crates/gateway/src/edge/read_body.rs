@@ -9,6 +9,7 @@ use bytes::{Bytes, BytesMut};
 use http_body::Body;
 use tokio::time::Instant;
 
+use super::room::{Room, Taken};
 use crate::body::BoxError;
 
 /// Why a body could not be read.
@@ -24,6 +25,9 @@ pub enum BodyError {
     /// Nothing of it came for too long.
     #[error("no further byte of the request body came for {}s", .0.as_secs_f64())]
     Stalled(Duration),
+    /// There is no memory left for it.
+    #[error("as many bytes of request bodies are in memory as may be")]
+    NoRoom,
     /// It ended early or its framing is wrong.
     #[error("the request body could not be read")]
     Broken(#[source] BoxError),
@@ -47,21 +51,27 @@ impl From<Duration> for Pace {
 /// Reads `body` to its end and returns it.
 ///
 /// A body that came in one piece is returned as it came, without a copy. Memory grows with what has arrived,
-/// never with a claimed length. No timer is made for a body that is already here.
+/// never with a claimed length, and is taken of `room` until the body is dropped. (One piece is no longer than what its
+/// connection reads at once.) No timer is made for a body that is already here.
 ///
 /// Trailers are read and dropped.
 ///
 /// # Errors
 ///
 /// [`BodyError::TooLarge`] before anything is read if the claimed length is over `max_bytes`, or as soon as more
-/// has come; [`BodyError::Stalled`] when it is slower than `pace`; [`BodyError::Broken`] if the connection fails
-/// or the framing is wrong.
+/// has come; [`BodyError::NoRoom`] when all bodies together would be larger than `room`; [`BodyError::Stalled`] when it
+/// is slower than `pace`; [`BodyError::Broken`] if the connection fails or the framing is wrong.
 ///
 /// # Cancel safety
 ///
 /// Dropping the future drops the body: what was read is lost, and the connection closes after the answer unless
 /// the rest had arrived.
-pub async fn read_body<B>(body: B, max_bytes: usize, pace: impl Into<Pace>) -> Result<Bytes, BodyError>
+pub async fn read_body<B>(
+    body: B,
+    max_bytes: usize,
+    pace: impl Into<Pace>,
+    room: &Room,
+) -> Result<Bytes, BodyError>
 where
     B: Body<Data = Bytes>,
     B::Error: Into<BoxError>,
@@ -74,7 +84,7 @@ where
     let mut body = pin!(body);
     let pace = pace.into();
     let mut patience = pin!(Patience::new(pace));
-    let mut read = Gathered::default();
+    let mut read = Gathered::within(room);
     let mut has_asked = false;
     while !body.is_end_stream() {
         let frame = poll_fn(|context| {
@@ -98,43 +108,66 @@ where
         if piece.len() > max_bytes - read.len() {
             return Err(BodyError::TooLarge { max_bytes });
         }
-        read.push(piece, claimed);
+        read.push(piece, claimed)?;
     }
     Ok(read.finish())
 }
 
 /// The pieces read so far: one as it came, or several copied together.
-#[derive(Default)]
 struct Gathered {
     first: Bytes,
     joined: BytesMut,
+    taken: Taken,
+}
+
+/// A body of several pieces, and the room that it takes.
+struct Joined {
+    body: BytesMut,
+    _taken: Taken,
+}
+
+impl AsRef<[u8]> for Joined {
+    fn as_ref(&self) -> &[u8] {
+        &self.body
+    }
 }
 
 impl Gathered {
+    fn within(room: &Room) -> Self {
+        Self { first: Bytes::new(), joined: BytesMut::new(), taken: room.none() }
+    }
+
     fn len(&self) -> usize {
         // Only one of the two is ever filled.
         self.first.len() + self.joined.len()
     }
 
-    fn push(&mut self, piece: Bytes, claimed: usize) {
+    fn push(&mut self, piece: Bytes, claimed: usize) -> Result<(), BodyError> {
         if self.len() == 0 {
             self.first = piece;
-            return;
+            return Ok(());
         }
         let needed = self.len() + piece.len();
         if needed > self.joined.capacity() {
             // Doubling keeps the copies few; the claim is believed only once half of it has come.
             let target = if claimed >= needed && claimed <= 2 * needed { claimed } else { 2 * needed };
+            if !self.taken.grow(target) {
+                return Err(BodyError::NoRoom);
+            }
             self.joined.reserve(target - self.joined.len());
         }
         if !self.first.is_empty() {
             self.joined.extend_from_slice(&std::mem::take(&mut self.first));
         }
         self.joined.extend_from_slice(&piece);
+        Ok(())
     }
 
     fn finish(self) -> Bytes {
-        if self.joined.is_empty() { self.first } else { self.joined.freeze() }
+        if self.joined.is_empty() {
+            return self.first;
+        }
+        Bytes::from_owner(Joined { body: self.joined, _taken: self.taken })
     }
 }
 

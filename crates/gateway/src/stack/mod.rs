@@ -297,7 +297,7 @@ impl Shared {
         let bounds = self.parts.body;
         // A drip that always makes progress must still come to an end.
         let pace = Pace { progress: bounds.progress, until: Some(exchange.arrived + bounds.total) };
-        let body = edge::read_body(body, bounds.max_bytes, pace).await.map_err(unread)?;
+        let body = edge::read_body(body, bounds.max_bytes, pace, &self.parts.room).await.map_err(unread)?;
         if let Some(connection) = head.extensions.get::<Connection>() {
             connection.body_was_read();
         }
@@ -333,6 +333,7 @@ fn unread(error: BodyError) -> Fault {
     match error {
         BodyError::TooLarge { max_bytes } => Fault::TooLarge { max_bytes: max_bytes as u64 },
         BodyError::Stalled(_) => Fault::BodyStalled,
+        BodyError::NoRoom => Fault::Overloaded,
         _ => Fault::invalid("The request's body could not be read.".to_owned()),
     }
 }

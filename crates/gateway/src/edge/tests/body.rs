@@ -11,7 +11,7 @@ use http_body::{Body, Frame, SizeHint};
 
 use tokio::time::Instant;
 
-use crate::edge::{BodyError, Pace, read_body};
+use crate::edge::{BodyError, Pace, Room, read_body};
 
 /// A body in the given pieces, with or without a claimed length; `polled` by nobody who refuses it.
 #[derive(Default)]
@@ -45,7 +45,7 @@ impl Body for Pieces {
 }
 
 async fn read(body: Pieces, max: usize) -> Result<Bytes, BodyError> {
-    read_body(body, max, Duration::from_secs(1)).await
+    read_body(body, max, Duration::from_secs(1), &Room::new(usize::MAX)).await
 }
 
 #[tokio::test]
@@ -87,13 +87,16 @@ async fn what_comes_over_the_bound_is_refused() {
 #[tokio::test]
 async fn memory_grows_with_what_came_and_not_with_the_claim() {
     let piece = || Bytes::from_static(&[b'x'; 100]);
-    let body = Pieces { claimed: Some(u64::from(u32::MAX)), ..Pieces::new([piece(), piece(), piece()]) };
-    let body = read(body, usize::MAX).await.unwrap().try_into_mut().expect("the only owner");
-    assert!(body.capacity() <= 4 * 300, "{}", body.capacity());
-    // A claim that is half fulfilled is believed: no byte too many.
-    let body = Pieces { claimed: Some(300), ..Pieces::new([piece(), piece(), piece()]) };
-    let body = read(body, usize::MAX).await.unwrap().try_into_mut().expect("the only owner");
-    assert_eq!(body.capacity(), 300);
+    let room = Room::new(usize::MAX);
+    let read = async |claimed| {
+        let body = Pieces { claimed: Some(claimed), ..Pieces::new([piece(), piece(), piece()]) };
+        read_body(body, usize::MAX, Duration::from_secs(1), &room).await.unwrap()
+    };
+    let body = read(u64::from(u32::MAX)).await;
+    assert!(room.used() <= 4 * 300, "{}", room.used());
+    drop(body);
+    let body = read(300).await;
+    assert_eq!((room.used(), body.len()), (300, 300), "a claim that is half fulfilled is believed");
 }
 
 /// A byte every 400 ms, for ever.
@@ -119,8 +122,32 @@ async fn a_body_that_drips_for_ever_ends_when_all_of_it_was_due() {
     let start = Instant::now();
     let drip = Drip(Box::pin(tokio::time::sleep(Duration::from_millis(400))));
     let pace = Pace { progress: Duration::from_secs(1), until: Some(start + Duration::from_secs(5)) };
-    let read = read_body(drip, 1_000, pace).await;
+    let read = read_body(drip, 1_000, pace, &Room::new(usize::MAX)).await;
     assert!(matches!(read, Err(BodyError::Stalled(_))), "{read:?}");
     let took = start.elapsed();
     assert!((Duration::from_secs(5)..Duration::from_millis(5_010)).contains(&took), "{took:?}");
+}
+
+#[tokio::test]
+async fn bodies_share_the_room_that_there_is() {
+    let room = Room::new(3_000);
+    let read = async |pieces: usize| {
+        let body = Pieces::new(std::iter::repeat_n(Bytes::from(vec![b'x'; 500]), pieces));
+        read_body(body, 10_000, Duration::from_secs(1), &room).await
+    };
+    let one = read(1).await.unwrap();
+    assert_eq!(room.used(), 0, "one piece lies in its connection's buffer");
+    let two = read(2).await.unwrap();
+    let used = room.used();
+    assert!((1_000..=2_000).contains(&used), "{used}");
+    assert!(matches!(read(6).await, Err(BodyError::NoRoom)));
+    assert_eq!(room.used(), used, "what was read of it is gone");
+    let kept = two.slice(10..20);
+    drop((one, two));
+    assert_eq!(room.used(), used, "a part keeps all of it");
+    drop(kept);
+    assert_eq!(room.used(), 0);
+    read(4).await.unwrap();
+    room.resize(1_000);
+    assert!(matches!(read(4).await, Err(BodyError::NoRoom)));
 }

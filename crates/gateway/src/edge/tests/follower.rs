@@ -13,7 +13,7 @@ use tokio::io::AsyncWriteExt;
 
 use super::{pipe, rest, text};
 use crate::edge::framing::Framing;
-use crate::edge::{Malformed, read_body, vet};
+use crate::edge::{Malformed, Room, read_body, vet};
 
 type Verdict = Result<(), Malformed>;
 
@@ -141,7 +141,9 @@ async fn verdicts(bytes: &[u8], cuts: &[Index]) -> Vec<(String, Verdict)> {
     let service = service_fn(move |request: Request<Incoming>| {
         sink.lock().push((request.uri().path().to_owned(), vet(&request)));
         async move {
-            drop(read_body(request.into_body(), 10_000, Duration::from_secs(1)).await);
+            drop(
+                read_body(request.into_body(), 10_000, Duration::from_secs(1), &Room::new(usize::MAX)).await,
+            );
             Ok(text(200, ""))
         }
     });

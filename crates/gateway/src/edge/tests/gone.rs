@@ -11,7 +11,7 @@ use tokio::sync::{Notify, mpsc};
 
 use super::{Edge, TIMEOUTS, answer, rest, send, settings, soon, text};
 use crate::edge::socket::{TcpIo, read_closed, read_closed_by_looking};
-use crate::edge::{Connection, read_body};
+use crate::edge::{Connection, Room, read_body};
 
 /// What happened to a held request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +45,9 @@ pub(super) fn holding() -> (impl super::Serves, mpsc::UnboundedReceiver<Event>, 
         async move {
             let connection = request.extensions().get::<Connection>().unwrap().clone();
             let mut report = Report(events.clone(), false);
-            read_body(request.into_body(), 1000, TIMEOUTS.body_progress).await.unwrap();
+            read_body(request.into_body(), 1000, TIMEOUTS.body_progress, &Room::new(usize::MAX))
+                .await
+                .unwrap();
             events.send(Event::Held).unwrap();
             let event = tokio::select! {
                 () = connection.caller_gone() => Event::Gone,

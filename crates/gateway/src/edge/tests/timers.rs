@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep};
 use super::{TIMEOUTS, answer, pipe, rest, send, statuses, text, vetted};
 use crate::edge::driver::Watch;
 use crate::edge::state::ConnectionState;
-use crate::edge::{Activity, read_body};
+use crate::edge::{Activity, Room, read_body};
 
 const GET: &str = "GET / HTTP/1.1\r\nhost: a\r\n\r\n";
 const MILLISECOND: Duration = Duration::from_millis(1);
@@ -151,7 +151,7 @@ async fn half_a_head_behind_a_request_in_flight_is_due_once_that_is_answered() {
 #[tokio::test(start_paused = true)]
 async fn half_a_body_is_given_up_after_the_progress_time_from_its_last_byte() {
     let (mut client, _, _) = pipe(service_fn(async |request: Request<Incoming>| {
-        Ok(match read_body(request.into_body(), 1000, TIMEOUTS.body_progress).await {
+        Ok(match read_body(request.into_body(), 1000, TIMEOUTS.body_progress, &Room::new(usize::MAX)).await {
             Ok(body) => text(200, format!("{} bytes", body.len())),
             Err(error) => text(408, error.to_string()),
         })

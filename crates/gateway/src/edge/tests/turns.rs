@@ -10,7 +10,7 @@ use hyper::service::service_fn;
 use tokio::sync::Notify;
 
 use super::{Serves, TIMEOUTS, answer, pipe, send, soon, text};
-use crate::edge::{Connection, read_body};
+use crate::edge::{Connection, Room, read_body};
 
 /// What a test sees of the requests that wait.
 #[derive(Default)]
@@ -26,7 +26,10 @@ fn waiting(seen: Arc<Seen>) -> impl Serves {
         let seen = Arc::clone(&seen);
         async move {
             let connection = request.extensions().get::<Connection>().unwrap().clone();
-            let body = read_body(request.into_body(), 100_000, TIMEOUTS.body_progress).await.unwrap();
+            let body =
+                read_body(request.into_body(), 100_000, TIMEOUTS.body_progress, &Room::new(usize::MAX))
+                    .await
+                    .unwrap();
             connection.body_was_read();
             let mut released = std::pin::pin!(seen.release.notified());
             poll_fn(|context| {

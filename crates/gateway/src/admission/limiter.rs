@@ -174,11 +174,11 @@ impl Limiter {
         }
     }
 
-    /// Whether the store is known to answer.
-    pub(super) fn is_up(&self) -> bool {
+    /// Whether the store is known to answer for the buckets of these charges, whatever else of it is out.
+    pub(super) fn is_up_for(&self, charges: &Charges) -> bool {
         match &self.kept {
             Kept::Memory(_) => true,
-            Kept::Remote(remote) => remote.is_up(),
+            Kept::Remote(remote) => remote.is_up_for(charges),
         }
     }
 

@@ -196,8 +196,8 @@ impl Admission {
         {
             return Begun::Decided(Err(exceeds(&ask, &[at])));
         }
-        // While the store is out nobody joins a lane: it is asked, and says so.
-        if self.driver.may_be_contended(&ask.charges) && self.limiter.is_up() {
+        // While the store is out for what is charged nobody joins a lane: it is asked, and says so.
+        if self.driver.may_be_contended(&ask.charges) && self.limiter.is_up_for(&ask.charges) {
             // No barging: whoever comes to a bucket that others wait for joins them without asking it.
             match ask.tenant {
                 Some(tenant) => {

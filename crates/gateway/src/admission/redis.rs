@@ -13,6 +13,10 @@ impl RemoteStore for RedisStore {
         Self::is_up(self)
     }
 
+    fn is_up_for(&self, charges: &[Charge]) -> bool {
+        Self::is_up_for(self, charges)
+    }
+
     fn take<'a>(&'a self, charges: &'a [Charge]) -> StoreFuture<'a, Decision> {
         Box::pin(Store::take(self, charges))
     }

@@ -53,6 +53,10 @@ impl Remote {
         self.store.is_up()
     }
 
+    pub(super) fn is_up_for(&self, charges: &Charges) -> bool {
+        self.store.is_up_for(charges.as_slice())
+    }
+
     pub(super) const fn outage(&self) -> Outage {
         self.outage
     }

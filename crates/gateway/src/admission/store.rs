@@ -21,10 +21,19 @@ pub trait RemoteStore: fmt::Debug + Send + Sync {
     /// What it is called in metrics: a word such as `redis`.
     fn name(&self) -> &'static str;
 
-    /// Whether it is known to answer: false before the first contact and during an outage.
-    ///
-    /// While it is false no request joins a lane. Decisions are still asked for, and have to fail at once then.
+    /// Whether it is known to answer whatever it is asked: false before the first contact, and during an outage of any
+    /// part of it.
     fn is_up(&self) -> bool;
+
+    /// Whether it is known to answer for the buckets of these charges. Asked on the way of requests: it has to be cheap,
+    /// and to wait for nothing.
+    ///
+    /// While it is false no request with these charges joins a lane. Decisions are still asked for, and have to fail at
+    /// once then.
+    fn is_up_for(&self, charges: &[Charge]) -> bool {
+        let _ = charges;
+        self.is_up()
+    }
 
     /// See [`Store::take`](fairlane_limiter::Store::take).
     fn take<'a>(&'a self, charges: &'a [Charge]) -> StoreFuture<'a, Decision>;

@@ -15,7 +15,9 @@ use fairlane_gateway::{
     clock::TokioClock,
     limits::Charges,
 };
-use fairlane_limiter::{Balances, Charge, Decision, MemoryLimits, MemoryStore, Settlement, StoreError};
+use fairlane_limiter::{
+    Balances, BucketKey, Charge, Decision, MemoryLimits, MemoryStore, Settlement, StoreError,
+};
 use parking_lot::Mutex;
 
 /// What becomes of a call.
@@ -36,6 +38,8 @@ pub(crate) enum Fate {
 pub(crate) struct Far {
     buckets: MemoryStore<TokioClock>,
     up: AtomicBool,
+    /// Buckets on a shard that is out.
+    dead: Mutex<Vec<BucketKey>>,
     takes: Mutex<Fate>,
     peeks: Mutex<Fate>,
     settlements: Mutex<Fate>,
@@ -53,6 +57,7 @@ impl Far {
         Arc::new(Self {
             buckets: MemoryStore::new(MemoryLimits::default(), TokioClock::start()),
             up: AtomicBool::new(true),
+            dead: Mutex::default(),
             takes: soon(),
             peeks: soon(),
             settlements: soon(),
@@ -86,6 +91,19 @@ impl Far {
         self.peeks(fate);
         self.settlements(fate);
         self.up.store(!out, Ordering::SeqCst);
+    }
+
+    /// The shard that the buckets of these charges are on is out, and the store knows it.
+    pub(crate) fn shard_out(&self, charges: &Charges) {
+        self.dead.lock().extend(charges.as_slice().iter().map(|charge| charge.key));
+    }
+
+    fn is_out(&self, key: BucketKey) -> bool {
+        self.dead.lock().contains(&key)
+    }
+
+    fn touch_shard_out(&self, charges: &[Charge]) -> bool {
+        charges.iter().any(|charge| self.is_out(charge.key))
     }
 
     /// Whether it says that it answers.
@@ -131,12 +149,13 @@ impl Far {
         &'a self,
         at: usize,
         fates: &'a Mutex<Fate>,
+        charges: &'a [Charge],
         act: impl FnOnce(&MemoryStore<TokioClock>) -> T + Send + 'a,
     ) -> StoreFuture<'a, T> {
         Box::pin(async move {
             self.calls[at].fetch_add(1, Ordering::SeqCst);
             let _under_way = UnderWay::of(self, at);
-            let fate = *fates.lock();
+            let fate = if self.touch_shard_out(charges) { Fate::Fails } else { *fates.lock() };
             match fate {
                 Fate::After(wait) => {
                     // Nothing that has to be waited for is there at the first look.
@@ -202,13 +221,17 @@ impl RemoteStore for Far {
     }
 
     fn is_up(&self) -> bool {
-        self.up.load(Ordering::SeqCst)
+        self.up.load(Ordering::SeqCst) && self.dead.lock().is_empty()
+    }
+
+    fn is_up_for(&self, charges: &[Charge]) -> bool {
+        self.up.load(Ordering::SeqCst) && !self.touch_shard_out(charges)
     }
 
     fn take<'a>(&'a self, charges: &'a [Charge]) -> StoreFuture<'a, Decision> {
         Box::pin(async move {
             let mut granted = Granted { far: self, charges, granted: AtomicBool::new(false) };
-            let decided = self.call(0, &self.takes, |buckets| {
+            let decided = self.call(0, &self.takes, charges, |buckets| {
                 let decision = buckets.take_now(charges);
                 granted.granted.store(decision.is_granted(), Ordering::SeqCst);
                 decision
@@ -220,11 +243,11 @@ impl RemoteStore for Far {
     }
 
     fn peek<'a>(&'a self, charges: &'a [Charge]) -> StoreFuture<'a, Decision> {
-        self.call(1, &self.peeks, |buckets| buckets.peek_now(charges))
+        self.call(1, &self.peeks, charges, |buckets| buckets.peek_now(charges))
     }
 
     fn settle<'a>(&'a self, settlements: &'a [Settlement]) -> StoreFuture<'a, Balances> {
-        self.call(2, &self.settlements, |buckets| buckets.settle_now(settlements))
+        self.call(2, &self.settlements, &[], |buckets| buckets.settle_now(settlements))
     }
 
     fn lost(&self) -> u64 {

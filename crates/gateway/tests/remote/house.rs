@@ -49,6 +49,12 @@ pub(crate) fn ten_per_second() -> Quota {
     Quota::per_second(10).unwrap().with_capacity(BURST).unwrap()
 }
 
+/// A request of one model.
+pub(crate) fn bucket(model: &str, quota: Quota) -> Charges {
+    let model = Hasher::new(b"test").unwrap().model(model);
+    Charges::of_identity(Dimension::Model, model, &[PeriodQuota::new(Period::Second, quota)])
+}
+
 impl House {
     /// Requests are held, and an outage refuses.
     pub(crate) fn new() -> Self {
@@ -64,9 +70,7 @@ impl House {
             let admission = Admission::new(Arc::clone(&limiter), queue, TokioClock::start(), telemetry);
             (limiter, Arc::new(admission))
         });
-        let model = Hasher::new(b"test").unwrap().model("model");
-        let charges =
-            Charges::of_identity(Dimension::Model, model, &[PeriodQuota::new(Period::Second, quota)]);
+        let charges = bucket("model", quota);
         Self { store, limiter, admission, charges, metrics: recorder.handle() }
     }
 

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use crate::{
     far::Fate,
-    house::{House, INTERVAL, assert_out, held_for, pending, settings, ten_per_second},
+    house::{House, INTERVAL, assert_out, bucket, held_for, pending, settings, ten_per_second},
 };
 
 const TIMEOUT: Duration = Duration::from_millis(50);
@@ -86,6 +86,29 @@ async fn nobody_joins_those_who_wait() {
     assert_eq!(house.held(), 1);
     house.store.outage(false);
     waiting.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shard_that_is_out_lets_nobody_pass_those_who_wait_on_another() {
+    let house = House::new();
+    let dead = bucket("of another shard", ten_per_second());
+    house.store.shard_out(&dead);
+    house.exhaust().await;
+    let waiting = tokio::spawn(house.admit(1));
+    house.until_held(1).await;
+    let [takes, ..] = house.store.calls();
+    let newcomer = tokio::spawn(house.admit(2));
+    house.until_held(2).await;
+    assert_eq!(house.store.calls(), [takes, 0, 0], "it joins those who wait, and asks nobody");
+
+    // Whoever needs both shards is told of the outage, whoever waits on the one that lives.
+    let mut both = house.ask(3);
+    both.charges.extend(&dead);
+    assert_out(&house.admission.admit(both).await.unwrap_err());
+    assert_eq!((house.held(), house.store.calls()), (2, [takes + 1, 0, 0]));
+    for waiting in [waiting, newcomer] {
+        waiting.await.unwrap().unwrap();
+    }
 }
 
 #[tokio::test(start_paused = true)]

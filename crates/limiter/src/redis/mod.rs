@@ -240,6 +240,13 @@ impl RedisStore {
         self.shared.board.is_up()
     }
 
+    /// Whether a decision on these charges can be made now, as far as is known: in a cluster only the servers that have
+    /// their buckets count. Takes no lock, and looks at nothing but what is known.
+    #[must_use]
+    pub fn is_up_for(&self, charges: &[Charge]) -> bool {
+        self.shared.core.is_up_for(charges)
+    }
+
     /// What is known of the servers, to be waited on for changes.
     #[must_use]
     pub fn health(&self) -> watch::Receiver<RedisHealth> {

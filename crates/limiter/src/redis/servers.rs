@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::cluster::Cluster;
-use super::connection::node::Node;
+use super::connection::node::{Node, State};
 use super::core::Core;
 use super::failure::Failure;
 use super::inspect::Inspection;
@@ -50,6 +50,14 @@ impl Core {
                 Err(failure) => Err(failure.into()),
             },
             Servers::Cluster(cluster) => Box::pin(cluster.take(self, &plan, deadline)).await,
+        }
+    }
+
+    /// Whether all servers of these buckets are asked at present.
+    pub(super) fn is_up_for(&self, charges: &[Charge]) -> bool {
+        match &self.servers {
+            Servers::One(node) => node.state() == State::Up,
+            Servers::Cluster(cluster) => cluster.is_up_for(self, charges),
         }
     }
 

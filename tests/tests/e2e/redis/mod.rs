@@ -8,6 +8,7 @@ mod modes;
 mod names;
 mod outage;
 mod secure;
+mod shards;
 mod tenants;
 
 use std::time::Duration;

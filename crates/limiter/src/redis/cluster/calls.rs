@@ -20,7 +20,7 @@ use crate::redis::late::Late;
 use crate::redis::plan::{Buckets, Line, Lines, Plan, Seen};
 use crate::redis::script::{Answer, Asked, Nonsense, Verdict};
 use crate::redis::servers::Spot;
-use crate::{Balances, Decision, StoreError};
+use crate::{Balances, Charge, Decision, StoreError};
 
 /// The lines of a call that are in one slot.
 #[derive(Debug)]
@@ -32,6 +32,17 @@ struct Group {
 }
 
 impl Cluster {
+    /// Whether the servers of all these buckets are asked at present.
+    pub(in crate::redis) fn is_up_for(&self, core: &Core, charges: &[Charge]) -> bool {
+        charges.iter().all(|charge| self.serves(slot_of(&core.keys.bucket(&charge.key))))
+    }
+
+    /// That none of the servers is out: what one of them cannot decide on, the others would take in vain, and those who
+    /// wait there would miss it until it is back.
+    fn all_asked(&self, groups: &[Group]) -> Result<(), Failure> {
+        groups.iter().try_for_each(|group| self.asked(group.slot))
+    }
+
     pub(in crate::redis) async fn take(
         &self,
         core: &Arc<Core>,
@@ -39,6 +50,7 @@ impl Cluster {
         deadline: Instant,
     ) -> Result<Decision, StoreError> {
         let groups = groups(core, plan);
+        self.all_asked(&groups)?;
         let mut shares = Shares { core, granted: PerCharge::new() };
         let asked = groups
             .iter()
@@ -71,6 +83,7 @@ impl Cluster {
         deadline: Instant,
     ) -> Result<Decision, StoreError> {
         let groups = groups(core, plan);
+        self.all_asked(&groups)?;
         let asked = groups
             .iter()
             .map(|group| self.ask(core, group.slot, Lines::Lines(&group.lines), Asked::Peek, deadline));

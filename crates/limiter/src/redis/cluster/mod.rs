@@ -13,13 +13,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::{Mutex, RwLock};
+use arc_swap::ArcSwap;
+use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep, timeout_at};
 
 pub(super) use self::refresher::Refresher;
 use self::slots::SlotMap;
-use super::connection::node::Node;
+use super::connection::node::{Node, State};
 use super::core::Core;
 use super::failure::{Concern, Failure, Redirection};
 use super::plan::Lines;
@@ -39,7 +40,7 @@ const MOST_STRANGERS: usize = 64;
 /// A cluster as it is known.
 #[derive(Debug)]
 pub(super) struct Cluster {
-    map: RwLock<Arc<SlotMap>>,
+    map: ArcSwap<SlotMap>,
     /// All nodes that are watched over, by address.
     known: Mutex<HashMap<Address, Arc<Node>>>,
     /// Addresses that redirections named, which are to be watched over, too.
@@ -53,7 +54,7 @@ pub(super) struct Cluster {
 impl Cluster {
     pub(super) fn new() -> Self {
         Self {
-            map: RwLock::default(),
+            map: ArcSwap::default(),
             known: Mutex::default(),
             strangers: Mutex::default(),
             refresh: Notify::new(),
@@ -63,21 +64,36 @@ impl Cluster {
 
     /// The node that has a slot. Waits for it only if the cluster was never asked yet.
     pub(super) async fn owner(&self, slot: u16, deadline: Instant) -> Result<Arc<Node>, Failure> {
-        if let Some(owner) = self.map.read().owner(slot) {
+        if let Some(owner) = self.map.load().owner(slot) {
             return Ok(Arc::clone(owner));
         }
         self.asked_once(deadline).await;
-        let owner = self.map.read().owner(slot).cloned();
+        let owner = self.map.load().owner(slot).cloned();
         owner.ok_or_else(|| {
             self.refresh.notify_one();
             Failure::Down(None)
         })
     }
 
+    /// Whether the node that has a slot is asked at present. Lock-free.
+    pub(super) fn serves(&self, slot: u16) -> bool {
+        self.map.load().owner(slot).is_some_and(|owner| owner.state() == State::Up)
+    }
+
+    /// That the node that has a slot is not known to be out.
+    fn asked(&self, slot: u16) -> Result<(), Failure> {
+        let Some(failure) = self.map.load().owner(slot).and_then(|owner| owner.refusal()) else {
+            return Ok(());
+        };
+        // Perhaps somebody else has the slot by now.
+        self.refresh.notify_one();
+        Err(failure)
+    }
+
     /// All nodes that have slots.
     pub(super) async fn nodes(&self, deadline: Instant) -> Result<Vec<Arc<Node>>, Failure> {
         self.asked_once(deadline).await;
-        let nodes = self.map.read().nodes().to_vec();
+        let nodes = self.map.load().nodes().to_vec();
         if nodes.is_empty() { Err(Failure::Down(None)) } else { Ok(nodes) }
     }
 
@@ -149,7 +165,7 @@ impl Cluster {
     }
 
     fn host_of(&self, slot: u16) -> String {
-        let map = self.map.read();
+        let map = self.map.load();
         let address = map.owner(slot).map(|node| node.address()).unwrap_or_default();
         address.rsplit_once(':').map(|(host, _)| host.trim_matches(['[', ']']).to_owned()).unwrap_or_default()
     }
@@ -181,10 +197,10 @@ impl Cluster {
     }
 
     fn move_slot(&self, slot: u16, node: &Arc<Node>) {
-        let mut map = self.map.write();
-        if map.owner(slot).is_none_or(|owner| !Arc::ptr_eq(owner, node)) {
-            *map = Arc::new(map.with_moved(slot, node));
-            drop(map);
+        let is_new = |map: &SlotMap| map.owner(slot).is_none_or(|owner| !Arc::ptr_eq(owner, node));
+        if is_new(&self.map.load()) {
+            self.map
+                .rcu(|map| if is_new(map) { Arc::new(map.with_moved(slot, node)) } else { Arc::clone(map) });
             // Where one has moved, others have.
             self.refresh.notify_one();
         }

@@ -104,7 +104,7 @@ impl Refresher {
     }
 
     fn is_troubled(&self) -> bool {
-        let map = self.cluster.map.read();
+        let map = self.cluster.map.load();
         !map.is_complete() || map.nodes().iter().any(|node| node.state() != State::Up)
     }
 
@@ -170,7 +170,7 @@ impl Refresher {
         let map = Arc::new(SlotMap::new(owned));
         self.choose_probes(&map);
         self.publish();
-        *self.cluster.map.write() = Arc::clone(&map);
+        self.cluster.map.store(Arc::clone(&map));
         self.board.list(map.nodes().iter(), map.is_complete());
     }
 

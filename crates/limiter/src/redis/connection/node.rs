@@ -158,6 +158,11 @@ impl Node {
         }
     }
 
+    /// What a call is told at once, if the server is not asked at present.
+    pub(in crate::redis) fn refusal(&self) -> Option<Failure> {
+        (self.state() == State::Down).then(|| self.down_failure())
+    }
+
     #[cold]
     fn down_failure(&self) -> Failure {
         Failure::Down(self.last_error.lock().clone())

@@ -153,7 +153,15 @@ async fn ready(State(state): State<Arc<AdminState>>) -> AxumResponse {
     if state.draining.load(Ordering::Relaxed) {
         return unready("draining".to_owned());
     }
-    state.stack.parts().limiter.refuses().map_or_else(|| "ready\n".into_response(), unready)
+    let parts = state.stack.parts();
+    if let Some(why) = parts.limiter.refuses() {
+        return unready(why);
+    }
+    // Taken out of service by everybody who asks, a fleet would make a whole outage of one in part.
+    match parts.limiter.refuses_some() {
+        None => "ready\n".into_response(),
+        Some(what) => format!("ready, but {what}\n").into_response(),
+    }
 }
 
 async fn metrics(State(state): State<Arc<AdminState>>) -> AxumResponse {

@@ -11,7 +11,7 @@ use fairlane_limiter::{Balances, BucketKey, Charge, Decision, Denied, MemoryStor
 use smallvec::SmallVec;
 use tokio::time::Instant;
 
-use super::{Generation, Outage, RemoteStore, correction::Correction, driver::Handle, remote::Remote};
+use super::{Generation, Outage, Reach, RemoteStore, correction::Correction, driver::Handle, remote::Remote};
 use crate::{
     clock::TokioClock,
     dimension::{Dimension, class_of},
@@ -152,12 +152,38 @@ impl Limiter {
         }
     }
 
-    /// Why all requests with limits are refused at present, if they are: the store is out, and an outage refuses.
+    /// Why all requests with limits are refused at present, if they are: nothing of the store answers, and an outage
+    /// refuses.
     #[must_use]
     pub fn refuses(&self) -> Option<String> {
+        let (store, reach) = self.outage()?;
+        (reach.answering == 0)
+            .then(|| format!("the limit store ({store}) is out of reach, and requests are refused"))
+    }
+
+    /// Why some requests with limits are refused at present and others are not, if that is so: a part of the store
+    /// answers.
+    #[must_use]
+    pub fn refuses_some(&self) -> Option<String> {
+        let (store, Reach { answering, known }) = self.outage()?;
+        let out = known.saturating_sub(answering);
+        match (answering, out) {
+            (0, _) => None,
+            (_, 0) => Some(format!(
+                "a part of the limit store ({store}) has no server, and requests with limits there are refused"
+            )),
+            _ => Some(format!(
+                "{out} of {known} servers of the limit store ({store}) are out of reach, and requests with limits there \
+                 are refused"
+            )),
+        }
+    }
+
+    /// How much of the store answers, if that is not all of it and what cannot be decided is refused.
+    fn outage(&self) -> Option<(&'static str, Reach)> {
         match &self.kept {
-            Kept::Remote(remote) if remote.outage() == Outage::FailClosed && !remote.is_up() => {
-                Some(format!("the limit store ({}) is out of reach, and requests are refused", remote.name()))
+            Kept::Remote(remote) if remote.outage() == Outage::FailClosed => {
+                Some((remote.name(), remote.reach()?))
             }
             _ => None,
         }

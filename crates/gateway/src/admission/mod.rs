@@ -46,7 +46,7 @@ pub use self::{
     layer::{AdmissionLayer, AdmissionService, Classify, ResponseFuture},
     limiter::Limiter,
     permit::{Permit, PermitBody},
-    store::{Outage, RemoteStore, StoreFuture},
+    store::{Outage, Reach, RemoteStore, StoreFuture},
 };
 use crate::{
     answer::{Fault, Quotas},

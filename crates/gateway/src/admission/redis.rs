@@ -2,7 +2,7 @@
 
 use fairlane_limiter::{Balances, Charge, Decision, RedisStore, Settlement, Store};
 
-use super::{RemoteStore, StoreFuture};
+use super::{Reach, RemoteStore, StoreFuture};
 
 impl RemoteStore for RedisStore {
     fn name(&self) -> &'static str {
@@ -11,6 +11,13 @@ impl RemoteStore for RedisStore {
 
     fn is_up(&self) -> bool {
         Self::is_up(self)
+    }
+
+    fn reach(&self) -> Reach {
+        let health = self.health();
+        let health = health.borrow();
+        let answering = health.nodes.iter().filter(|node| node.up).count();
+        Reach { answering, known: health.nodes.len() }
     }
 
     fn is_up_for(&self, charges: &[Charge]) -> bool {

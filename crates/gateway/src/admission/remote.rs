@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::{
-    Outage, RemoteStore,
+    Outage, Reach, RemoteStore,
     limiter::{Gauges, Undecided},
     settling::Settler,
 };
@@ -49,8 +49,9 @@ impl Remote {
         self.gauges.store.lost.increment(lost.saturating_sub(self.lost.swap(lost, Ordering::Relaxed)));
     }
 
-    pub(super) fn is_up(&self) -> bool {
-        self.store.is_up()
+    /// How much of the store is known to answer; `None` if all of it is.
+    pub(super) fn reach(&self) -> Option<Reach> {
+        (!self.store.is_up()).then(|| self.store.reach())
     }
 
     pub(super) fn is_up_for(&self, charges: &Charges) -> bool {

@@ -35,6 +35,11 @@ pub trait RemoteStore: fmt::Debug + Send + Sync {
         self.is_up()
     }
 
+    /// How many of its servers are known to answer.
+    fn reach(&self) -> Reach {
+        Reach { answering: usize::from(self.is_up()), known: 1 }
+    }
+
     /// See [`Store::take`](fairlane_limiter::Store::take).
     fn take<'a>(&'a self, charges: &'a [Charge]) -> StoreFuture<'a, Decision>;
 
@@ -48,6 +53,15 @@ pub trait RemoteStore: fmt::Debug + Send + Sync {
     fn lost(&self) -> u64 {
         0
     }
+}
+
+/// How much of a store is known to answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reach {
+    /// Servers that answer.
+    pub answering: usize,
+    /// Servers that are known; none until the store has told which there are.
+    pub known: usize,
 }
 
 /// What becomes of a request that the store cannot decide on.

@@ -149,8 +149,8 @@ pub const METRICS: &[Metric] = &[
         "rate_limit_store_up",
         Gauge,
         &["store"],
-        "1 while the limit store answers.",
-        "At 0 requests are answered 503, or pass unmetered with `outage: fail_open`: `fairlane check --connect` says what is wrong.",
+        "1 while the limit store answers, in a cluster all of its shards.",
+        "At 0 requests are answered 503, or pass unmetered with `outage: fail_open`; in a cluster only those with limits on the shards that are out, which `/readyz` counts. `fairlane check --connect` says what is wrong.",
     ),
     metric(
         "rate_limit_store_errors_total",

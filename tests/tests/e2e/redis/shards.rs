@@ -1,9 +1,9 @@
 //! A cluster of which a part is out: what the other shards decide on goes on as if nothing had happened.
 
-use fairlane_redis_servers::Cluster;
-use fairlane_tests::{Backend, Call, Config, Gateway};
+use fairlane_redis_servers::{Cluster, ClusterOptions};
+use fairlane_tests::{Answer, Backend, Call, Config, Gateway, wait::until};
 
-use super::{TIMEOUT, assert_out, scripts, shared, started};
+use super::{TIMEOUT, assert_out, readiness, scripts, shared, started, unready};
 
 /// So many that there are some on each shard.
 const MODELS: usize = 30;
@@ -63,4 +63,51 @@ async fn newcomers_queue_behind_those_who_wait_while_another_shard_is_out() {
     assert_out(&gateway.call(ask(&dead)).await);
     gateway.held(2).await;
     assert_eq!(backend.count(), passed);
+}
+
+/// Waits until the gateway is ready, and says so with these words.
+async fn ready_with(gateway: &Gateway, words: &str) -> Answer {
+    until(&format!("the gateway to be ready, with {words:?}"), async || {
+        let answer = readiness(gateway).await;
+        (answer.status == 200 && answer.text().contains(words)).then_some(answer)
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gateway_is_ready_while_a_shard_answers_and_says_how_many_do_not() {
+    let (backend, cluster) = (Backend::start().await, Cluster::start().await);
+    let gateway = started(&config(&backend, &cluster.url())).await;
+    ready_with(&gateway, "ready\n").await;
+    let [first, second, third] = cluster.nodes() else { panic!("three shards") };
+    first.stop();
+    let answer = ready_with(&gateway, "1 of 3").await;
+    assert!(answer.text().contains("redis"), "{}", answer.text());
+    for node in cluster.nodes() {
+        assert!(!answer.text().contains(&node.addr().port().to_string()), "{}", answer.text());
+    }
+    gateway.metric("rate_limit_store_up", &[("store", "redis")], 0.0).await;
+    for node in [second, third] {
+        node.pause();
+    }
+    unready(&gateway).await;
+    for node in [second, third] {
+        node.resume();
+    }
+    ready_with(&gateway, "1 of 3").await;
+    first.restart_empty().await;
+    cluster.whole().await;
+    until("all to be well", async || (readiness(&gateway).await.text() == "ready\n").then_some(())).await;
+    gateway.metric("rate_limit_store_up", &[("store", "redis")], 1.0).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nor_is_it_ready_where_a_cluster_refuses_to_serve_in_part() {
+    let options = ClusterOptions::new().line("cluster-require-full-coverage yes");
+    let (backend, cluster) = (Backend::start().await, Cluster::start_with(options).await);
+    let gateway = started(&config(&backend, &cluster.url())).await;
+    cluster.nodes()[0].stop();
+    unready(&gateway).await;
+    assert_out(&gateway.call(ask(&model(0))).await);
+    assert_eq!(backend.count(), 0);
 }

@@ -2,17 +2,15 @@
 
 mod answer;
 mod call;
+mod http2;
 mod raw;
 
 use std::net::{IpAddr, SocketAddr};
 
 use bytes::Bytes;
 use http_body_util::Full;
-use hyper::client::conn::{
-    http1::{SendRequest, handshake},
-    http2,
-};
-use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper_util::rt::TokioIo;
 use tokio::{
     net::{TcpSocket, TcpStream},
     task::JoinHandle,
@@ -21,6 +19,7 @@ use tokio::{
 pub use self::{
     answer::{Answer, Opened},
     call::Call,
+    http2::{Http2, Untaken},
     raw::Raw,
 };
 use crate::wait::within;
@@ -64,12 +63,13 @@ impl Client {
 
     /// Sends a request over HTTP/2 with prior knowledge, and waits for the whole answer.
     pub async fn call_http2(&self, call: Call) -> Answer {
-        let stream = within("a connection", connect(self.address, call.from)).await;
-        let (mut sender, connection) =
-            http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.expect("a client connection");
-        let _driver = Aborting(tokio::spawn(async move { _ = connection.await }));
-        let response = within("an answer", sender.send_request(call.request_http2(self.address))).await;
-        Answer::read(response.expect("an answer")).await
+        self.http2(None).await.call(call).await
+    }
+
+    /// Opens an HTTP/2 connection; `window` is how many bytes of each answer may come before some are taken.
+    pub async fn http2(&self, window: Option<u32>) -> Http2 {
+        let stream = within("a connection", connect(self.address, None)).await;
+        Http2::new(stream, self.address, window).await
     }
 
     /// Sends a request, and does not wait.

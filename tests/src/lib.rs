@@ -25,7 +25,7 @@ pub mod wait;
 pub use self::{
     backend::{Backend, Chunks, Gate, RawBackend, Reply, Seen},
     binary::{Finished, command, run},
-    client::{Answer, Call, Client, Opened, Pending, Raw, Wire},
+    client::{Answer, Call, Client, Http2, Opened, Pending, Raw, Untaken, Wire},
     config::Config,
     gateway::Gateway,
     log::Log,

@@ -24,4 +24,5 @@ mod rewake;
 pub mod stack;
 pub mod telemetry;
 mod trace;
+mod uptake;
 pub mod usage;

@@ -71,7 +71,7 @@ pub struct ServerTimeouts {
     #[serde(with = "duration")]
     #[schemars(schema_with = "schema::duration")]
     pub header: Duration,
-    /// Between two pieces of a request body.
+    /// Between two pieces of a request body, or of an answer that the caller takes.
     #[serde(with = "duration")]
     #[schemars(schema_with = "schema::duration")]
     pub body_progress: Duration,

@@ -8,7 +8,6 @@ use std::task::{Context, Poll, Waker};
 
 use http::{Request, Response};
 use hyper::body::Incoming;
-use hyper::rt::Executor;
 use hyper::server::conn::{http1, http2};
 use hyper::service::Service;
 use hyper_util::rt::TokioIo;
@@ -18,11 +17,12 @@ use tokio_util::task::TaskTracker;
 
 use super::EdgeSettings;
 use super::io::{EdgeIo, Version};
-
 use super::service::EdgeService;
 use super::state::{ConnectionState, Stage};
+use super::stream::StreamTasks;
 use crate::body::Body;
 use crate::rewake::Rewake;
+use crate::uptake::Uptake;
 
 /// Streams of one HTTP/2 connection. A held request occupies one, so that a busy client needs many.
 const MAX_STREAMS: u32 = 256;
@@ -53,7 +53,7 @@ impl Protocols {
             .half_close(true)
             .max_header_size(settings.max_header_bytes)
             .max_buf_size(HTTP1_BUFFER.max(settings.max_header_bytes));
-        let mut http2 = http2::Builder::new(StreamTasks(streams));
+        let mut http2 = http2::Builder::new(StreamTasks::new(streams, settings.timeouts.body_progress));
         http2
             .max_header_list_size(u32::try_from(settings.max_header_bytes).unwrap_or(u32::MAX))
             .max_concurrent_streams(MAX_STREAMS)
@@ -90,19 +90,6 @@ impl Protocols {
                 watch.run(pin!(self.http2.serve_connection(TokioIo::new(io), service))).await;
             }
         }
-    }
-}
-
-/// Runs the tasks of HTTP/2 streams where they can be waited for.
-#[derive(Clone, Debug)]
-struct StreamTasks(TaskTracker);
-
-impl<F> Executor<F> for StreamTasks
-where
-    F: Future<Output = ()> + Send + 'static,
-{
-    fn execute(&self, stream: F) {
-        self.0.spawn(stream);
     }
 }
 
@@ -155,6 +142,8 @@ pub(super) struct Watch {
     armed: bool,
     /// The waker by which others wake the connection's task.
     waker: Option<Waker>,
+    /// The answer that is given, which in HTTP/1 is polled with the connection.
+    uptake: Uptake,
 }
 
 impl Watch {
@@ -164,7 +153,8 @@ impl Watch {
         if !armed {
             state.park();
         }
-        Self { state, timer: Box::pin(sleep_until(first.unwrap_or_else(Instant::now))), armed, waker: None }
+        let timer = Box::pin(sleep_until(first.unwrap_or_else(Instant::now)));
+        Self { state, timer, armed, waker: None, uptake: Uptake::new() }
     }
 
     async fn run<C: Ending>(mut self, mut connection: Pin<&mut C>) {
@@ -175,7 +165,8 @@ impl Watch {
         }
         poll_fn(|context| {
             loop {
-                if let Poll::Ready(ended) = rewake.poll(connection.as_mut(), context) {
+                let polled = self.uptake.watch(|| rewake.poll(connection.as_mut(), context));
+                if let Poll::Ready(ended) = polled {
                     if let Err(error) = ended {
                         tracing::debug!(error = &error as &dyn std::error::Error, "connection failed");
                     }
@@ -203,7 +194,7 @@ impl Watch {
             self.waker = Some(context.waker().clone());
             self.state.wake_by(context.waker());
         }
-        let mut deadline = self.state.deadline();
+        let mut deadline = self.deadline();
         loop {
             match deadline {
                 Some(due) if !self.armed || due < self.timer.deadline() => self.arm(due),
@@ -211,7 +202,7 @@ impl Watch {
                 _ => {}
             }
             std::task::ready!(self.timer.as_mut().poll(context));
-            deadline = self.state.deadline();
+            deadline = self.deadline();
             match deadline {
                 Some(due) if due <= self.timer.deadline() => {
                     tracing::debug!(peer = %self.state.peer, stage = ?self.state.stage(), "client took too long");
@@ -222,9 +213,17 @@ impl Watch {
                     // A request is in flight: its end wakes us, unless it has come in between.
                     self.armed = false;
                     self.state.park();
-                    deadline = self.state.deadline();
+                    deadline = self.deadline();
                 }
             }
+        }
+    }
+
+    /// When the client will have taken too long. That it takes nothing at all of an answer is seen by the bytes.
+    fn deadline(&self) -> Option<Instant> {
+        match (self.state.deadline(), self.uptake.due(None)) {
+            (Some(client), Some(answer)) => Some(client.min(answer)),
+            (client, answer) => client.or(answer),
         }
     }
 

@@ -20,11 +20,14 @@
 //! | a request that is in flight | none here: the service answers in time |
 //! | part of a body | `body_progress` between two pieces, by [`read_body`] |
 //! | requests whose answers it does not take | `body_progress` without one byte written |
+//! | the same, on one HTTP/2 stream | `body_progress` without room for another piece: the stream is reset |
+//! | requests whose answers it takes too slowly | when the answer has to have ended, by whoever made it |
+//!
+//! The last two are for answers that hyper does not ask for more: their own timers are not heard then, whatever they are
+//! ([`uptake`](crate::uptake)).
 //!
 //! An HTTP/2 connection without a request in flight has `keep_alive` whatever frames come, a half-sent head
-//! included. Not bounded here: an HTTP/2 client that keeps the connection alive but grants one stream no window, since
-//! its answer is held back before it reaches the socket (whoever makes the answer bounds its time); and PING and
-//! SETTINGS frames, which h2 answers one by one in constant memory.
+//! included. Not bounded here: PING and SETTINGS frames, which h2 answers one by one in constant memory.
 //!
 //! A body of which the answer is sent before it was read (413) is not read to its end: the answer says
 //! `connection: close`, the write side is shut, and what still comes in is thrown away until the client
@@ -44,6 +47,7 @@ mod service;
 mod settings;
 mod socket;
 mod state;
+mod stream;
 #[cfg(test)]
 mod tests;
 mod vet;

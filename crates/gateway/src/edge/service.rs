@@ -1,6 +1,7 @@
 //! Stands between hyper and the service: tells each request of its connection, and counts it until its end.
 
 use std::convert::Infallible;
+use std::mem;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -14,8 +15,9 @@ use hyper::service::Service;
 use pin_project_lite::pin_project;
 
 use super::Connection;
-use super::state::{ConnectionState, InFlight};
+use super::state::{ConnectionState, InFlight, Stage};
 use crate::body::{Body, BoxError};
+use crate::uptake;
 
 /// One connection's view of the service.
 #[derive(Debug)]
@@ -69,15 +71,38 @@ where
             // this head: a client that is not told would send its next request into the closing connection.
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
-        Poll::Ready(Ok(response.map(|inner| EdgeBody { inner, _in_flight: in_flight })))
+        uptake::moved();
+        Poll::Ready(Ok(response.map(|inner| EdgeBody { inner, rest: Bytes::new(), in_flight })))
     }
 }
+
+/// The most of an HTTP/2 answer that is handed over at once.
+///
+/// hyper asks for the next piece when the client has room for more than the last, so that a slow client has made progress
+/// with each. A backend's pieces can be twenty times as large.
+const PIECE: usize = 16 * 1024;
 
 /// An answer's body; the request is in flight until it is dropped.
 #[derive(Debug)]
 pub(super) struct EdgeBody {
     inner: Body,
-    _in_flight: Option<InFlight>,
+    /// Of the last piece, what was not handed over yet.
+    rest: Bytes,
+    in_flight: Option<InFlight>,
+}
+
+impl EdgeBody {
+    fn is_http2(&self) -> bool {
+        self.in_flight.as_ref().is_some_and(|request| request.state().stage() == Stage::Http2)
+    }
+
+    /// What of `data` is to be handed over now.
+    fn piece(&mut self, mut data: Bytes) -> Frame<Bytes> {
+        if data.len() > PIECE {
+            self.rest = data.split_off(PIECE);
+        }
+        Frame::data(data)
+    }
 }
 
 impl http_body::Body for EdgeBody {
@@ -88,14 +113,45 @@ impl http_body::Body for EdgeBody {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        Pin::new(&mut self.inner).poll_frame(context)
+        if !self.rest.is_empty() {
+            uptake::moved();
+            let rest = mem::take(&mut self.rest);
+            return Poll::Ready(Some(Ok(self.piece(rest))));
+        }
+        let Poll::Ready(polled) = Pin::new(&mut self.inner).poll_frame(context) else {
+            uptake::awaited();
+            return Poll::Pending;
+        };
+        uptake::moved();
+        Poll::Ready(match polled {
+            Some(Ok(frame)) if self.is_http2() => Some(Ok(match frame.into_data() {
+                Ok(data) => self.piece(data),
+                Err(trailers) => trailers,
+            })),
+            polled => polled,
+        })
     }
 
     fn is_end_stream(&self) -> bool {
-        self.inner.is_end_stream()
+        self.rest.is_empty() && self.inner.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.inner.size_hint()
+        let (inner, rest) = (self.inner.size_hint(), self.rest.len() as u64);
+        if rest == 0 {
+            return inner;
+        }
+        let mut hint = SizeHint::new();
+        hint.set_lower(inner.lower().saturating_add(rest));
+        if let Some(upper) = inner.upper() {
+            hint.set_upper(upper.saturating_add(rest));
+        }
+        hint
+    }
+}
+
+impl Drop for EdgeBody {
+    fn drop(&mut self) {
+        uptake::over();
     }
 }

@@ -20,6 +20,7 @@ use super::endpoint::Endpoint;
 use super::{ForwardError, Forwarded, Outbound, Timeouts, headers};
 use crate::answer::Dialect;
 use crate::body::BoxError;
+use crate::uptake;
 
 /// The clock of one answer, and what decides how it is passed on.
 pub(super) struct Answering<'t> {
@@ -105,6 +106,8 @@ impl<'t> Answering<'t> {
         head.extensions.clear();
         // Plain text within a compressed stream would be garbage to whoever decompresses it.
         let dialect = (self.has_events && !is_encoded(&head.headers)).then_some(self.dialect);
+        // Its own timer is heard only while it is asked for more.
+        uptake::ends_by(self.limits.total);
         let body = AnswerBody::new(body, first, self.deadline, self.limits, dialect);
         Forwarded {
             response: Response::from_parts(head, body.boxed_unsync()),

@@ -15,6 +15,7 @@
 //! Each step hands on a type that the next one needs, so that none can be left out.
 
 mod ask;
+mod begun;
 mod caller;
 
 use std::{convert::Infallible, future::Future, net::IpAddr, pin::Pin, sync::Arc};
@@ -22,26 +23,23 @@ use std::{convert::Infallible, future::Future, net::IpAddr, pin::Pin, sync::Arc}
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use fairlane_identity::{Identity, client_address};
-use http::{HeaderValue, Method, Request, Response, StatusCode};
-use http_body_util::BodyExt as _;
+use http::{HeaderValue, Method, Request, Response, Version};
+use http_body::Body as _;
 use hyper::body::Incoming;
 use tokio::time::Instant;
 use tower::Layer as _;
 
+use self::begun::Begun;
 use crate::{
     admission::{AdmissionLayer, AdmissionService, Passed, Passing, Refused},
-    answer::{Dialect, Fault, Mistake, QuotaStatus},
+    answer::{Dialect, Fault, QuotaStatus},
     assemble::Parts,
-    body::{Body, BoxError, full},
+    body::Body,
     edge::{self, BodyError, Connection, Pace},
-    finish::Finished,
     forward::{Backends, Forward, FromUnderstood, Understood},
     request::{self, Api, Kind, Reading},
     trace,
 };
-
-/// A caller that has gone reads no answer; this status, nginx's, says so in metrics.
-const CALLER_GONE: u16 = 499;
 
 /// The data plane's service. Clones are the same one.
 ///
@@ -101,24 +99,20 @@ impl hyper::service::Service<Request<Incoming>> for Stack {
     fn call(&self, mut request: Request<Incoming>) -> Self::Future {
         let shared = self.current.load_full();
         let exchange = shared.begin(&mut request);
+        let begun = Begun::new(shared, exchange);
         // All steps that need no waiting come before the future is made, which keeps it small: there is one for every
         // held request.
-        let passed = match shared.meet(&request, &exchange) {
+        let passed = match begun.shared().meet(&request, begun.exchange()) {
             Ok(Passing::Decided(passed)) => passed,
-            Ok(Passing::Asking(asking)) => {
-                return Box::pin(shared.enter_later(asking, request, exchange));
-            }
+            Ok(Passing::Asking(asking)) => return Box::pin(begun.enter_later(asking, request)),
             Err(refused) => Err(refused),
         };
-        match passed.and_then(|passed| shared.enter(&request, &exchange, passed)) {
+        match passed.and_then(|passed| begun.shared().enter(&request, begun.exchange(), passed)) {
             Ok(entered) => {
                 let (head, body) = request.into_parts();
-                Box::pin(shared.proceed(head, body, exchange, entered))
+                Box::pin(begun.proceed(head, body, entered))
             }
-            Err(refused) => {
-                let response = shared.finish(refused.answer(exchange.dialect), exchange, None);
-                Box::pin(std::future::ready(Ok(response)))
-            }
+            Err(refused) => Box::pin(std::future::ready(Ok(begun.refuse(&refused)))),
         }
     }
 }
@@ -196,108 +190,26 @@ impl Shared {
         Ok(Entered { passed, kind: route.kind, api: route.api, identity })
     }
 
-    /// The same where the limits on the wire are in a store that has to be waited for.
-    async fn enter_later(
-        self: Arc<Self>,
-        asking: impl Future<Output = Result<Passed, Box<Refused>>>,
-        request: Request<Incoming>,
-        exchange: Exchange,
-    ) -> Result<Response<Body>, Infallible> {
-        match asking.await.and_then(|passed| self.enter(&request, &exchange, passed)) {
-            Ok(entered) => {
-                let (head, body) = request.into_parts();
-                // On the heap: it is large, and there is none yet while the store is asked.
-                Box::pin(self.proceed(head, body, exchange, entered)).await
-            }
-            Err(refused) => Ok(self.finish(refused.answer(exchange.dialect), exchange, None)),
-        }
-    }
-
-    /// The steps that wait: for the body, for admission, for a backend.
-    ///
-    /// Not an `async fn`, which would keep its arguments twice: there is one of these for every held request.
-    #[expect(clippy::manual_async_fn, reason = "it is smaller by its arguments")]
-    fn proceed(
-        self: Arc<Self>,
-        head: http::request::Parts,
-        body: Incoming,
-        exchange: Exchange,
-        entered: Entered,
-    ) -> impl Future<Output = Result<Response<Body>, Infallible>> + Send + 'static {
-        async move {
-            if entered.kind == Kind::Models {
-                return Ok(self.finish(self.list_models(&entered), exchange, None));
-            }
-            let quota = entered.passed.quota;
-            let understood = match self.read(&head, body, &exchange, &entered).await {
-                Ok((body, reading)) => self.understand(body, reading, &exchange, entered),
-                Err(fault) => Err(early(quota)(fault)),
-            };
-            let understood = match understood {
-                Ok(understood) => understood,
-                Err(refused) => return Ok(self.finish(refused.answer(exchange.dialect), exchange, None)),
-            };
-            let connection = head.extensions.get::<Connection>().cloned();
-            let gone = connection.as_ref().map(Connection::caller_gone);
-            let answering = self.admission.enter(Request::from_parts(head, understood));
-            let answered = match gone {
-                // A caller that leaves is noticed in every phase, also where hyper does not look.
-                Some(gone) => tokio::select! {
-                    biased;
-                    answered = answering => answered,
-                    () = gone => return Ok(self.finish(self::gone(), exchange, None)),
-                },
-                None => answering.await,
-            };
-            let Ok(response) = answered;
-            Ok(self.finish(response, exchange, connection.as_ref()))
-        }
-    }
-
-    /// Names the answer, and counts it now and at its end. The caller on `connection` is watched meanwhile.
-    fn finish<B>(
-        &self,
-        mut response: Response<B>,
-        exchange: Exchange,
-        connection: Option<&Connection>,
-    ) -> Response<Body>
-    where
-        B: http_body::Body<Data = Bytes, Error = BoxError> + Send + 'static,
-    {
-        let Exchange { arrived, id, method, route, .. } = exchange;
-        trace::name_answer(response.headers_mut(), id);
-        let telemetry = &self.parts.telemetry;
-        telemetry.answered(route, &method, response.status(), arrived.elapsed());
-        self.log(&response, route);
-        if method == Method::HEAD {
-            // The answer to a HEAD ends with its head; HTTP/2 does not see to it by itself.
-            telemetry.ended(route, arrived.elapsed());
-            return response.map(|_| full(Bytes::new()));
-        }
-        let (telemetry, gone) = (Arc::clone(telemetry), connection.map(Connection::caller_gone));
-        response.map(|body| Finished::new(body, gone, telemetry, route, arrived).boxed_unsync())
-    }
-
-    fn log<B>(&self, response: &Response<B>, route: usize) {
-        let (id, status) = (response.headers().get(trace::X_REQUEST_ID), response.status());
-        let path = self.parts.routes.all().get(route).map_or("unknown", |route| &*route.path);
-        tracing::debug!(request_id = ?id, path, status = status.as_u16(), "answered");
-        if response.extensions().get::<Mistake>().is_some() {
-            tracing::error!(request_id = ?id, path, "a mistake of the gateway's own: please report it");
-        }
-    }
-
     async fn read(
         &self,
         head: &http::request::Parts,
-        body: Incoming,
+        mut body: Incoming,
         exchange: &Exchange,
         entered: &Entered,
-    ) -> Result<(Bytes, Reading), Fault> {
+    ) -> Result<(Bytes, Reading), Unread> {
         let bounds = self.parts.body;
         // A drip that always makes progress must still come to an end.
         let pace = Pace { progress: bounds.progress, until: Some(exchange.arrived + bounds.total) };
-        let body = edge::read_body(body, bounds.max_bytes, pace, &self.parts.room).await.map_err(unread)?;
+        let read = edge::read_body(&mut body, bounds.max_bytes, pace, &self.parts.room).await;
+        // A stream that breaks has been reset, most often by its caller, and takes no answer. A reset without an error even
+        // looks like the end of the body, which then is not whole.
+        let is_reset = head.version == Version::HTTP_2
+            && (matches!(read, Err(BodyError::Broken(_))) || read.is_ok() && !body.is_end_stream());
+        drop(body);
+        if is_reset {
+            return Err(Unread::CallerGone);
+        }
+        let body = read?;
         if let Some(connection) = head.extensions.get::<Connection>() {
             connection.body_was_read();
         }
@@ -329,17 +241,25 @@ impl Shared {
     }
 }
 
-fn unread(error: BodyError) -> Fault {
-    match error {
-        BodyError::TooLarge { max_bytes } => Fault::TooLarge { max_bytes: max_bytes as u64 },
-        BodyError::Stalled(_) => Fault::BodyStalled,
-        BodyError::NoRoom => Fault::Overloaded,
-        _ => Fault::invalid("The request's body could not be read.".to_owned()),
+/// Why there is nothing to understand.
+enum Unread {
+    Refused(Fault),
+    CallerGone,
+}
+
+impl From<Fault> for Unread {
+    fn from(fault: Fault) -> Self {
+        Self::Refused(fault)
     }
 }
 
-fn gone() -> Response<Body> {
-    let mut response = Response::new(full(Bytes::new()));
-    *response.status_mut() = StatusCode::from_u16(CALLER_GONE).unwrap_or(StatusCode::BAD_REQUEST);
-    response
+impl From<BodyError> for Unread {
+    fn from(error: BodyError) -> Self {
+        Self::Refused(match error {
+            BodyError::TooLarge { max_bytes } => Fault::TooLarge { max_bytes: max_bytes as u64 },
+            BodyError::Stalled(_) => Fault::BodyStalled,
+            BodyError::NoRoom => Fault::Overloaded,
+            _ => Fault::invalid("The request's body could not be read.".to_owned()),
+        })
+    }
 }

@@ -10,6 +10,7 @@ mod gone;
 mod http2;
 mod timers;
 mod turns;
+mod uptake;
 mod workers;
 
 use std::convert::Infallible;

@@ -37,6 +37,6 @@ impl RemoteStore for RedisStore {
     }
 
     fn lost(&self) -> u64 {
-        self.stats().late_grants_lost
+        self.stats().grants_lost
     }
 }

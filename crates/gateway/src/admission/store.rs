@@ -49,7 +49,7 @@ pub trait RemoteStore: fmt::Debug + Send + Sync {
     /// See [`Store::settle`](fairlane_limiter::Store::settle).
     fn settle<'a>(&'a self, settlements: &'a [Settlement]) -> StoreFuture<'a, Balances>;
 
-    /// How many grants that nobody waited for any more could not be given back so far.
+    /// How many calls that may have been granted, and that nobody got a grant from, could not be given back so far.
     fn lost(&self) -> u64 {
         0
     }

@@ -170,7 +170,7 @@ pub const METRICS: &[Metric] = &[
         "rate_limit_settlements_lost_total",
         Counter,
         &[],
-        "Buckets that could not be given back to, and calls whose answers came too late and were lost.",
+        "Buckets that could not be given back to, and calls whose answers were lost and may have been grants.",
         "What was charged stays charged until it refills: it happens while the store cannot be reached.",
     ),
     metric(

@@ -10,7 +10,7 @@ pub struct StoreMetrics {
     pub seconds: Histogram,
     /// Decisions that were passed over during an outage: a request may need several.
     pub fail_open: Counter,
-    /// Buckets that were not given back to, and calls whose late answers were lost.
+    /// Buckets that were not given back to, and calls whose answers were lost and may have been grants.
     pub lost: Counter,
     up: Gauge,
     errors: [Counter; 3],

@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::collections::hash_map::RandomState;
+use std::future::poll_fn;
 use std::hash::BuildHasher;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -136,11 +137,32 @@ impl Exchange<'_> {
         let sent = if self.asking { self.link.send_asking(command) } else { self.link.send(command) };
         let mut pending = Pending { core: self.core, request: &self.request, sent: Some(sent) };
         let Some(sent) = pending.sent.as_mut() else { return Err(Failure::Timeout) };
-        let value = timeout_at(self.deadline, sent).await.ok();
-        if value.is_some() {
-            pending.sent = None;
+        let mut looks = 0_u32;
+        let looking = poll_fn(|context| {
+            looks = looks.saturating_add(1);
+            sent.as_mut().poll(context)
+        });
+        let Ok(value) = timeout_at(self.deadline, looking).await else { return Err(Failure::Timeout) };
+        pending.sent = None;
+        let outcome = match value {
+            // Whatever is sent has to be waited for: who gets an error at the first look has found the connection's task
+            // gone, and with it everybody who could have sent anything.
+            Err(error) if looks == 1 && error.is_connection_dropped() => Err(Failure::Unsent(error)),
+            value => answered(Some(value)),
+        };
+        let outcome = outcome.and_then(|value| self.request.decode(value).map_err(Failure::Nonsense));
+        if let Err(failure) = &outcome {
+            self.count_if_lost(failure);
         }
-        self.request.decode(answered(value)?).map_err(Failure::Nonsense)
+        outcome
+    }
+
+    /// A decision that may have been a grant is never asked for again, and nobody can tell what to give back.
+    #[cold]
+    fn count_if_lost(&self, failure: &Failure) {
+        if self.request.asked == Asked::Take && failure.may_have_happened() {
+            self.core.late.lose(self.core);
+        }
     }
 
     /// Makes the script known to a server that did not know it, unless another request has done so since.

@@ -18,6 +18,8 @@ pub(super) enum Failure {
     Crowded,
     /// No answer in time.
     Timeout,
+    /// The connection had been lost before: nothing was sent.
+    Unsent(RedisError),
     /// The connection broke.
     Broken(RedisError),
     /// The server says that it did not do it, and that it could not.
@@ -80,7 +82,12 @@ impl Failure {
     pub(super) const fn may_have_happened(&self) -> bool {
         match self {
             Self::Timeout | Self::Broken(_) | Self::Failed(_) | Self::Nonsense(_) => true,
-            Self::Down(_) | Self::Crowded | Self::Refused(_) | Self::NoScript | Self::Elsewhere(_) => false,
+            Self::Down(_)
+            | Self::Crowded
+            | Self::Unsent(_)
+            | Self::Refused(_)
+            | Self::NoScript
+            | Self::Elsewhere(_) => false,
         }
     }
 
@@ -95,7 +102,7 @@ impl Failure {
                 Concern::None
             }
             Self::Timeout => Concern::Doubt,
-            Self::Broken(_) | Self::Nonsense(_) => Concern::Redial,
+            Self::Unsent(_) | Self::Broken(_) | Self::Nonsense(_) => Concern::Redial,
             Self::Refused(error) => match (error.kind(), error.code()) {
                 // Demoted, or never a master.
                 (Some(ServerErrorKind::ReadOnly), _) | (_, "NOAUTH") => Concern::Redial,
@@ -123,7 +130,7 @@ impl Failure {
 
     fn as_it_came(&self) -> RedisError {
         match self {
-            Self::Down(Some(error)) | Self::Broken(error) => error.clone(),
+            Self::Down(Some(error)) | Self::Unsent(error) | Self::Broken(error) => error.clone(),
             Self::Refused(error) | Self::Failed(error) => error.clone().into(),
             Self::Down(None) => io::Error::new(io::ErrorKind::NotConnected, "not connected").into(),
             Self::Crowded => io::Error::new(io::ErrorKind::WouldBlock, "too many requests under way").into(),

@@ -1,4 +1,4 @@
-//! Grants that come after their caller has given up.
+//! Grants that come after their caller has given up, and those that nobody will ever know of.
 //!
 //! A request that was sent may be carried out whatever becomes of its caller. Its answer is waited for in the
 //! background, for a while, and what it took is given back.
@@ -12,6 +12,7 @@ use tokio::task::JoinHandle;
 
 use super::connection::node::Sent;
 use super::core::Core;
+use super::failure::Failure;
 use super::plan::{Line, Lines, Plan};
 use super::script::{Request, Verdict};
 use super::voice::Kind;
@@ -23,7 +24,7 @@ const MOST_AWAITED: usize = 1_024;
 /// How long an answer is waited for.
 const LATEST: Duration = Duration::from_secs(10);
 
-/// Counts answers that nobody waits for any more.
+/// Counts grants that nobody got.
 #[derive(Debug, Default)]
 pub(super) struct Late {
     awaited: AtomicUsize,
@@ -94,7 +95,8 @@ impl Late {
         }))
     }
 
-    fn lose(&self, core: &Core) {
+    /// Counts a call that may have been granted, and whose charges cannot be given back.
+    pub(super) fn lose(&self, core: &Core) {
         self.lost.fetch_add(1, Ordering::Relaxed);
         core.voice
             .say(Kind::LateGrant, format_args!("an answer of Redis was lost, which may have been a grant"));
@@ -108,8 +110,13 @@ async fn give_back_if_granted(
     lines: &[Line],
 ) -> Outcome {
     match tokio::time::timeout(LATEST, sent).await {
-        // An error of the server: it did nothing.
-        Ok(Ok(Value::ServerError(_))) => Outcome::NothingTaken,
+        Ok(Ok(Value::ServerError(error))) => {
+            if Failure::of_server(error).may_have_happened() {
+                Outcome::Unknown
+            } else {
+                Outcome::NothingTaken
+            }
+        }
         Ok(Ok(value)) => match request.decode(value) {
             Ok(answer) if answer.verdict == Verdict::Granted => {
                 if core.give_back(lines).await {

@@ -39,6 +39,8 @@
 //!   done lead to another attempt: an unknown script, and a slot of a cluster that is elsewhere.
 //! - **A grant that comes too late is given back**: an answer whose caller has given up is waited for in the
 //!   background, for up to ten seconds and a thousand of them at once. See [`RedisStats`].
+//! - **What may have been granted and cannot be given back is counted**: an answer that never comes, that is lost with
+//!   its connection, or that proves neither a decision nor that nothing was done. See [`RedisStats`], too.
 //! - **A settlement happens once.** It is tried again until it is answered, and the server remembers its number. An
 //!   attempt that is carried out so late that the number may be forgotten does nothing.
 //! - **An answer to another request is noticed**: each repeats a number of its request.
@@ -115,8 +117,9 @@ use crate::{Balances, Charge, Decision, Settlement, Store, StoreError};
 pub struct RedisStats {
     /// Grants that came after their caller had given up, and were given back.
     pub late_grants_returned: u64,
-    /// Calls that nobody waits for any more and whose charges, if there were any, could not be given back.
-    pub late_grants_lost: u64,
+    /// Calls that ended without a decision although the server may have granted them, and whose charges, if there were
+    /// any, could not be given back: no answer ever came, or one that does not prove that nothing was done.
+    pub grants_lost: u64,
 }
 
 /// Buckets in Redis, shared with everybody who uses the same servers and the same key prefix.
@@ -257,7 +260,7 @@ impl RedisStore {
     #[must_use]
     pub fn stats(&self) -> RedisStats {
         let late = &self.shared.core.late;
-        RedisStats { late_grants_returned: late.returned(), late_grants_lost: late.lost() }
+        RedisStats { late_grants_returned: late.returned(), grants_lost: late.lost() }
     }
 
     /// Asks the servers what they are. A server that is reached but cannot serve is asked, too.

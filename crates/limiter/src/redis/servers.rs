@@ -46,7 +46,14 @@ impl Core {
             // Whoever asks for nothing gets it without a server.
             _ if charges.is_empty() => plan.judge(&Seen::nothing(), Verdict::Granted),
             Servers::One(node) => match self.ask(node, plan.lines(), Asked::Take, deadline).await {
-                Ok(answer) => plan.judge(&answer.seen, answer.verdict),
+                Ok(answer) => {
+                    let decided = plan.judge(&answer.seen, answer.verdict);
+                    if decided.is_err() && answer.verdict == Verdict::Granted {
+                        // It says that it took what it cannot have had: nobody can tell what to give back.
+                        self.late.lose(self);
+                    }
+                    decided
+                }
                 Err(failure) => Err(failure.into()),
             },
             Servers::Cluster(cluster) => Box::pin(cluster.take(self, &plan, deadline)).await,

@@ -186,7 +186,7 @@ async fn slots_move_under_load() {
     let books = load.finish().await;
     books.doubles(None);
     println!("slots that move: {granted} grants, {errors} errors, longest gap {:?}", books.longest_gap());
-    crate::trial::settled(&store, hot, granted, Some(errors), "a slot that moved").await;
+    crate::trial::settled(&store, hot, granted, None, "a slot that moved").await;
     assert!(errors <= granted / 100, "{errors} errors beside {granted} grants");
 }
 

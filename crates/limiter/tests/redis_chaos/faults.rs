@@ -24,7 +24,7 @@ async fn a_server_that_cannot_be_reached() {
 #[tokio::test]
 async fn replies_that_are_cut() {
     let cut = |length| (format!("replies cut after {length} bytes"), Fault::cut_reply(length));
-    proxied(Lost::Failed, [0, 1, 2, 5, 9].map(cut)).await;
+    proxied(Lost::Counted, [0, 1, 2, 5, 9].map(cut)).await;
 }
 
 #[tokio::test]
@@ -49,7 +49,7 @@ async fn a_server_that_refuses_everything() {
         "ERR max number of clients reached",
         "NOBODY knows this error",
     ];
-    proxied(Lost::Counted, lines.map(|line| (line.to_owned(), Fault::error(line)))).await;
+    proxied(Lost::Nothing, lines.map(|line| (line.to_owned(), Fault::error(line)))).await;
 }
 
 /// What servers say that look healthy otherwise.
@@ -70,7 +70,7 @@ async fn a_server_that_refuses_scripts() {
         "EXECABORT Transaction discarded",
         "",
     ];
-    proxied(Lost::Counted, lines.map(|line| (format!("the error {line:?}"), Fault::script_error(line))))
+    proxied(Lost::Nothing, lines.map(|line| (format!("the error {line:?}"), Fault::script_error(line))))
         .await;
 }
 

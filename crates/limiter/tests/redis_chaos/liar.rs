@@ -124,11 +124,14 @@ const fn stored(units: f64) -> [f64; 5] {
     [units, 0.0, NOW, 10.0, 1.0]
 }
 
+/// A lie by which nothing was taken.
+const DENIED: &str = "denied by a full bucket";
+
 /// Lies that do not hold together, or are not even numbers that can be.
 const LIES: &[(&str, Lie)] = &[
     ("granted from an empty bucket", |reply| reply.states[0] = stored(0.0)),
     ("granted in debt", |reply| reply.states[0] = stored(-3.0)),
-    ("denied by a full bucket", |reply| reply.verdict = b'd'),
+    (DENIED, |reply| reply.verdict = b'd'),
     ("settled, though a decision was asked for", |reply| reply.verdict = b's'),
     ("a verdict that there is not", |reply| reply.verdict = b'G'),
     ("the answer to a look", |reply| reply.head[0] = b'p'),
@@ -161,8 +164,12 @@ async fn nothing_is_decided_by_a_lie_that_shows() {
     assert!(take(&store, charge).await.is_granted(), "it can be honest");
     for (what, lie) in LIES {
         liar.tell(*lie);
+        let before = store.stats().grants_lost;
         let taken = take(&store, charge).await;
         assert!(matches!(taken.result, Err(StoreError::Protocol(_))), "{what}: {taken:?}");
+        // It may have taken something, unless it says that it has not.
+        let lost = u64::from(*what != DENIED);
+        assert_eq!(store.stats().grants_lost - before, lost, "{what}");
         taken.assert_in_time(what);
         liar.tell(|_| {});
         serving(&store).await;

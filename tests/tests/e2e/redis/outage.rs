@@ -300,5 +300,7 @@ async fn let_through_where_that_is_asked_for_loudly() {
     let (passed, refused) = exhaust(&gateway, &alice(), 10).await;
     assert_limited(&refused, "user");
     assert!(passed <= 2, "{passed}");
-    gateway.metric("rate_limit_settlements_lost_total", &[], 0.0).await;
+    // Who was not charged gives nothing back. The one that was on its way when the server went may have been charged.
+    let lost = gateway.metrics().await.value("rate_limit_settlements_lost_total", &[]);
+    assert!(lost <= Some(1.0), "{lost:?}");
 }

@@ -24,7 +24,7 @@
 //! | requests whose answers it takes too slowly | when the answer has to have ended, by whoever made it |
 //!
 //! The last two are for answers that hyper does not ask for more: their own timers are not heard then, whatever they are
-//! ([`uptake`](crate::uptake)).
+//! (`uptake.rs`).
 //!
 //! An HTTP/2 connection without a request in flight has `keep_alive` whatever frames come, a half-sent head
 //! included. Not bounded here: PING and SETTINGS frames, which h2 answers one by one in constant memory.

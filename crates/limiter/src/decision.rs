@@ -59,7 +59,7 @@ pub struct Refusal {
 /// What buckets hold, one balance for each charge or settlement and in the same order.
 ///
 /// Balances are worked out when they are asked for.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Balances {
     now: Timestamp,
     buckets: PerCharge<Bucket>,
@@ -170,6 +170,14 @@ impl Balances {
     #[inline]
     pub(crate) fn buckets(&self) -> &[Bucket] {
         &self.buckets
+    }
+
+    /// Those at other positions than these.
+    #[cfg(feature = "redis")]
+    pub(crate) fn without(self, positions: &[usize]) -> Self {
+        let buckets = self.buckets.into_iter().enumerate();
+        let buckets = buckets.filter(|(index, _)| !positions.contains(index)).map(|(_, bucket)| bucket);
+        Self { now: self.now, buckets: buckets.collect() }
     }
 
     /// How many there are: as many as there were charges or settlements.

@@ -11,6 +11,7 @@ mod memory;
 mod quota;
 #[cfg(feature = "redis")]
 pub mod redis;
+mod settled;
 mod store;
 
 pub use bucket::{Balance, Bucket};
@@ -24,4 +25,5 @@ pub use memory::{MemoryLimits, MemoryStats, MemoryStore};
 pub use quota::{Quota, QuotaError};
 #[cfg(feature = "redis")]
 pub use redis::{RedisSettings, RedisStore};
+pub use settled::Settled;
 pub use store::{Store, StoreError};

@@ -46,7 +46,7 @@ pub use self::{
     layer::{AdmissionLayer, AdmissionService, Classify, ResponseFuture},
     limiter::Limiter,
     permit::{Permit, PermitBody},
-    store::{Outage, Reach, RemoteStore, StoreFuture},
+    store::{Outage, Reach, RemoteStore, SettleFuture, StoreFuture},
 };
 use crate::{
     answer::{Fault, Quotas},

@@ -1,8 +1,8 @@
 //! Redis as a remote store.
 
-use fairlane_limiter::{Balances, Charge, Decision, RedisStore, Settlement, Store};
+use fairlane_limiter::{Charge, Decision, RedisStore, Settlement, Store};
 
-use super::{Reach, RemoteStore, StoreFuture};
+use super::{Reach, RemoteStore, SettleFuture, StoreFuture};
 
 impl RemoteStore for RedisStore {
     fn name(&self) -> &'static str {
@@ -32,8 +32,8 @@ impl RemoteStore for RedisStore {
         Box::pin(Store::peek(self, charges))
     }
 
-    fn settle<'a>(&'a self, settlements: &'a [Settlement]) -> StoreFuture<'a, Balances> {
-        Box::pin(Store::settle(self, settlements))
+    fn settle<'a>(&'a self, settlements: &'a [Settlement]) -> SettleFuture<'a> {
+        Box::pin(self.settle_each(settlements))
     }
 
     fn lost(&self) -> u64 {

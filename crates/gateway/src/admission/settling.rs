@@ -93,16 +93,17 @@ async fn work_off(mut queue: mpsc::Receiver<Work>, store: Arc<dyn RemoteStore>, 
 impl Work {
     async fn run(self, store: &dyn RemoteStore, lost: &Counter) {
         let settlements: SmallVec<[_; USUAL_CHARGES]> = self.correction.settlements().collect();
-        match store.settle(&settlements).await {
-            Ok(balances) => {
-                if let Some(scheduler) = &self.scheduler {
-                    scheduler.moved(self.correction.charges(), &balances, self.by);
-                }
-            }
-            Err(error) => {
-                lost.increment(settlements.len() as u64);
-                tracing::debug!(error = &error as &dyn std::error::Error, "not settled");
-            }
+        let settled = store.settle(&settlements).await;
+        if let Some(error) = settled.error() {
+            let missing = (0..settlements.len()).filter(|at| !settled.has_happened(*at)).count();
+            lost.increment(missing as u64);
+            tracing::debug!(error = error as &dyn std::error::Error, missing, "not settled");
+        }
+        let moved = self.correction.charges().at(|at| settled.has_happened(at));
+        if let Some(scheduler) = &self.scheduler
+            && !moved.is_empty()
+        {
+            scheduler.moved(&moved, &settled.happened(), self.by);
         }
     }
 }

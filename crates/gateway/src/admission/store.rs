@@ -2,10 +2,13 @@
 
 use std::{fmt, future::Future, pin::Pin};
 
-use fairlane_limiter::{Balances, Charge, Decision, Settlement, StoreError};
+use fairlane_limiter::{Charge, Decision, Settled, Settlement, StoreError};
 
 /// An answer of a [`RemoteStore`] to come.
 pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
+
+/// What becomes of settlements with a [`RemoteStore`], to come.
+pub type SettleFuture<'a> = Pin<Box<dyn Future<Output = Settled> + Send + 'a>>;
 
 /// A store of buckets that has to be waited for, and may be out of reach.
 ///
@@ -46,8 +49,9 @@ pub trait RemoteStore: fmt::Debug + Send + Sync {
     /// See [`Store::peek`](fairlane_limiter::Store::peek).
     fn peek<'a>(&'a self, charges: &'a [Charge]) -> StoreFuture<'a, Decision>;
 
-    /// See [`Store::settle`](fairlane_limiter::Store::settle).
-    fn settle<'a>(&'a self, settlements: &'a [Settlement]) -> StoreFuture<'a, Balances>;
+    /// Applies settlements as [`Store::settle`](fairlane_limiter::Store::settle) does, and tells of each whether it has
+    /// happened: what is on one server may be settled while what is on another is not.
+    fn settle<'a>(&'a self, settlements: &'a [Settlement]) -> SettleFuture<'a>;
 
     /// How many calls that may have been granted, and that nobody got a grant from, could not be given back so far.
     fn lost(&self) -> u64 {

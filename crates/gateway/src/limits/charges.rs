@@ -102,6 +102,13 @@ impl Charges {
         self.0.chunks(most).map(|charges| Self(charges.into()))
     }
 
+    /// The charges at those positions that `wanted` names.
+    #[must_use]
+    pub fn at(&self, wanted: impl Fn(usize) -> bool) -> Self {
+        let charges = self.0.iter().enumerate().filter(|(position, _)| wanted(*position));
+        Self(charges.map(|(_, charge)| *charge).collect())
+    }
+
     /// The charges of one class alone.
     #[must_use]
     pub fn of_class(&self, class: Class) -> Self {

@@ -11,12 +11,12 @@ use std::{
 };
 
 use fairlane_gateway::{
-    admission::{RemoteStore, StoreFuture},
+    admission::{RemoteStore, SettleFuture, StoreFuture},
     clock::TokioClock,
     limits::Charges,
 };
 use fairlane_limiter::{
-    Balances, BucketKey, Charge, Decision, MemoryLimits, MemoryStore, Settlement, StoreError,
+    BucketKey, Charge, Decision, MemoryLimits, MemoryStore, Settled, Settlement, StoreError,
 };
 use parking_lot::Mutex;
 
@@ -246,8 +246,20 @@ impl RemoteStore for Far {
         self.call(1, &self.peeks, charges, |buckets| buckets.peek_now(charges))
     }
 
-    fn settle<'a>(&'a self, settlements: &'a [Settlement]) -> StoreFuture<'a, Balances> {
-        self.call(2, &self.settlements, &[], |buckets| buckets.settle_now(settlements))
+    fn settle<'a>(&'a self, settlements: &'a [Settlement]) -> SettleFuture<'a> {
+        let (missing, lives): (Vec<_>, Vec<_>) =
+            (0..settlements.len()).partition(|at| self.is_out(settlements[*at].key));
+        let lives: Vec<_> = lives.into_iter().map(|at| settlements[at]).collect();
+        Box::pin(async move {
+            let settled =
+                self.call(2, &self.settlements, &[], move |buckets| buckets.settle_now(&lives)).await;
+            match settled {
+                Ok(happened) if !missing.is_empty() => {
+                    Settled::in_part(happened, &missing, StoreError::Unavailable(None))
+                }
+                settled => settled.into(),
+            }
+        })
     }
 
     fn lost(&self) -> u64 {

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use crate::{
     far::Fate,
-    house::{House, ten_per_second},
+    house::{House, bucket, held_for, ten_per_second},
 };
 
 const LOST: &str = "rate_limit_settlements_lost_total";
@@ -23,6 +23,30 @@ async fn what_the_store_does_not_take_is_counted_and_not_repeated() {
         assert_eq!(house.metric(LOST), lost, "{fate:?}");
     }
     assert_eq!(house.store.calls(), [2, 0, 2]);
+}
+
+/// A request takes of two buckets and never reaches a backend; one of them is on a shard that is out by then.
+#[tokio::test(start_paused = true)]
+async fn what_a_shard_does_not_take_leaves_what_another_did() {
+    let quota = Quota::new(3, 1, Duration::from_secs(60)).unwrap();
+    let house = House::with(Some(held_for(Duration::from_secs(100))), Outage::FailClosed, quota);
+    let dead = bucket("of another shard", quota);
+    let mut both = house.ask(1);
+    both.charges.extend(&dead);
+    let permit = house.admission.admit(both).await.unwrap();
+    for _ in 1..3 {
+        house.admit(9).await.unwrap().keep_charges();
+    }
+    let waiting = tokio::spawn(house.admit(2));
+    house.until_held(1).await;
+    house.store.shard_out(&dead);
+    let start = Instant::now();
+    drop(permit);
+    // Who waits for the other bucket hears of what came back to it.
+    waiting.await.unwrap().unwrap().keep_charges();
+    assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+    house.limiter.settled().await;
+    assert_eq!((house.metric(LOST), house.left(), house.store.left(&dead)), (1.0, 0, 2));
 }
 
 #[tokio::test(start_paused = true)]

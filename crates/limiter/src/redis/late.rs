@@ -136,6 +136,6 @@ impl Core {
     /// Gives back what was taken. Whether that worked.
     pub(super) async fn give_back(self: &Arc<Self>, lines: &[Line]) -> bool {
         // Boxed, because a call gives back what it took, and giving back is a call.
-        Box::pin(self.settle(&Plan::giving_back(lines))).await.is_ok()
+        Box::pin(self.settle(&Plan::giving_back(lines))).await.error().is_none()
     }
 }

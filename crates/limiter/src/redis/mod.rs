@@ -109,7 +109,7 @@ use self::servers::Servers;
 pub use self::settings::{Address, Mode, Password, RedisSettings, SettingsError, Tls, Topology};
 use self::settle::Settling;
 use self::voice::Voice;
-use crate::{Balances, Charge, Decision, Settlement, Store, StoreError};
+use crate::{Balances, Charge, Decision, Settled, Settlement, Store, StoreError};
 
 /// Counts of what a [`RedisStore`] did beside answering, for metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -263,6 +263,16 @@ impl RedisStore {
         RedisStats { late_grants_returned: late.returned(), grants_lost: late.lost() }
     }
 
+    /// Applies settlements as [`settle`](Store::settle) does, and tells of each whether it has happened: in a cluster
+    /// those on some servers may have, and those on others not.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future may leave each of the settlements applied or not.
+    pub async fn settle_each(&self, settlements: &[Settlement]) -> Settled {
+        self.shared.core.settle(&Plan::settlements(settlements)).await
+    }
+
     /// Asks the servers what they are. A server that is reached but cannot serve is asked, too.
     ///
     /// # Errors
@@ -287,7 +297,7 @@ impl Store for RedisStore {
     }
 
     async fn settle(&self, settlements: &[Settlement]) -> Result<Balances, StoreError> {
-        self.shared.core.settle(&Plan::settlements(settlements)).await
+        self.settle_each(settlements).await.all()
     }
 }
 

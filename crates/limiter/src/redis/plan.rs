@@ -94,6 +94,11 @@ impl<'a> Plan<'a> {
         }
     }
 
+    /// The items that are part of one of these lines.
+    pub(super) fn items_of(&self, lines: &[usize]) -> PerCharge<usize> {
+        (0..self.len()).filter(|item| lines.contains(&self.place(*item))).collect()
+    }
+
     /// Which line an item is part of.
     #[inline]
     fn place(&self, item: usize) -> usize {

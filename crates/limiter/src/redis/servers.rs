@@ -12,7 +12,7 @@ use super::failure::Failure;
 use super::inspect::Inspection;
 use super::plan::{Lines, Plan, Seen};
 use super::script::{Answer, Asked, Verdict};
-use crate::{Balances, Charge, Decision, StoreError};
+use crate::{Charge, Decision, Settled, StoreError};
 
 /// How long an inspection may take at least: connecting is part of it.
 const INSPECTION_TIME: Duration = Duration::from_secs(2);
@@ -84,13 +84,13 @@ impl Core {
         }
     }
 
-    pub(super) async fn settle(self: &Arc<Self>, plan: &Plan<'_>) -> Result<Balances, StoreError> {
+    pub(super) async fn settle(self: &Arc<Self>, plan: &Plan<'_>) -> Settled {
         match &self.servers {
-            _ if plan.lines().len() == 0 => plan.settle(&Seen::nothing(), |_| true),
-            Servers::One(_) => {
-                let answer = self.settle_at(Spot::Only, plan.lines()).await?;
-                plan.settle(&answer.seen, |_| answer.verdict == Verdict::Repeated)
-            }
+            _ if plan.lines().len() == 0 => plan.settle(&Seen::nothing(), |_| true).into(),
+            Servers::One(_) => match self.settle_at(Spot::Only, plan.lines()).await {
+                Ok(answer) => plan.settle(&answer.seen, |_| answer.verdict == Verdict::Repeated).into(),
+                Err(failure) => Err(failure.into()).into(),
+            },
             Servers::Cluster(cluster) => cluster.settle(self, plan).await,
         }
     }

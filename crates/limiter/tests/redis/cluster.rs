@@ -243,6 +243,31 @@ async fn only_decisions_on_a_dead_server_are_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_dead_server_does_not_settle_leaves_what_others_have() {
+    let cluster = Cluster::start().await;
+    let mut settings = settings(&cluster.url(), Mode::Cluster);
+    settings.timeout = Duration::from_millis(200);
+    settings.settle_within = Duration::from_millis(400);
+    let prefix = settings.key_prefix.clone();
+    let store = RedisStore::new(settings).unwrap();
+    up(&store, true).await;
+    let (dead, alive) = placed(&cluster, &prefix, 1).await;
+    let charges = [alive[0], dead[0], alive[1]].map(|digest| charge(digest, slow(100), 5));
+    assert!(store.take(&charges).await.unwrap().is_granted());
+    cluster.nodes()[1].stop();
+    let settlements = charges.map(|charge| Settlement::new(charge.key, charge.quota, 3));
+    let settled = store.settle_each(&settlements).await;
+    assert!(matches!(settled.error(), Some(StoreError::Unavailable(_))), "{settled:?}");
+    assert_eq!([0, 1, 2, 3].map(|at| settled.has_happened(at)), [true, false, true, false]);
+    let balances: Vec<_> = settled.happened().iter().map(|balance| balance.remaining).collect();
+    assert_eq!(balances, [98, 98]);
+    for digest in [alive[0], alive[1]] {
+        assert_eq!(left(&store, digest, slow(100)).await, 98);
+    }
+    store.settle(&settlements).await.unwrap_err();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failover_is_followed() {
     let cluster = Cluster::start_with(ClusterOptions::new().replicas().password("p")).await;
     let mut settings = settings(&cluster.url().replace("//", "//:p@"), Mode::Cluster);

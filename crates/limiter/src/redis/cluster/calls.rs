@@ -20,7 +20,7 @@ use crate::redis::late::Late;
 use crate::redis::plan::{Buckets, Line, Lines, Plan, Seen};
 use crate::redis::script::{Answer, Asked, Nonsense, Verdict};
 use crate::redis::servers::Spot;
-use crate::{Balances, Charge, Decision, StoreError};
+use crate::{Charge, Decision, Settled, StoreError};
 
 /// The lines of a call that are in one slot.
 #[derive(Debug)]
@@ -92,22 +92,47 @@ impl Cluster {
         plan.foresee(&seen, verdict(&answers))
     }
 
-    pub(in crate::redis) async fn settle(
-        &self,
-        core: &Arc<Core>,
-        plan: &Plan<'_>,
-    ) -> Result<Balances, StoreError> {
-        let groups = groups(core, plan);
+    pub(in crate::redis) async fn settle(&self, core: &Arc<Core>, plan: &Plan<'_>) -> Settled {
+        let mut groups = groups(core, plan);
         let settled =
             groups.iter().map(|group| core.settle_at(Spot::Slot(group.slot), Lines::Lines(&group.lines)));
-        let answers = all(settled, |_, _| {}).await.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let outcomes = all(settled, |_, _| {}).await;
+        // What one server has not done leaves what the others have.
+        let (mut missing, mut error, mut answers) = (PerCharge::new(), None, Vec::new());
+        let mut outcomes = outcomes.into_iter();
+        groups.retain(|group| {
+            let outcome = outcomes.next().unwrap_or(Err(Failure::Down(None)));
+            match outcome.and_then(|answer| group.legible(answer)) {
+                Ok(answer) => answers.push(answer),
+                Err(failure) => {
+                    missing.extend_from_slice(&group.places);
+                    error.get_or_insert(failure);
+                    return false;
+                }
+            }
+            true
+        });
         let before = |line: usize| {
             let mut pairs = groups.iter().zip(&answers);
             let own = pairs.find(|(group, _)| group.places.contains(&line));
             own.is_some_and(|(_, answer)| answer.verdict == Verdict::Repeated)
         };
-        let seen = together(plan, &groups, &answers).map_err(Failure::from)?;
-        plan.settle(&seen, before)
+        let settled = together(plan, &groups, &answers).map_err(|nonsense| Failure::from(nonsense).into());
+        match (settled.and_then(|seen| plan.settle(&seen, before)), error) {
+            (Ok(balances), Some(failure)) => {
+                let missing = plan.items_of(&missing);
+                Settled::in_part(balances.without(&missing), &missing, failure.into())
+            }
+            (settled, _) => settled.into(),
+        }
+    }
+}
+
+impl Group {
+    /// The answer, if what it shows of the buckets can be read.
+    fn legible(&self, answer: Answer) -> Result<Answer, Failure> {
+        (0..self.lines.len()).try_for_each(|nth| answer.seen.stored(nth).map(drop))?;
+        Ok(answer)
     }
 }
 

@@ -5,7 +5,7 @@ use crate::lane::Lane;
 use crate::list::{Linked, Links};
 use crate::mirror::Mirror;
 use crate::ready::Ready;
-use crate::run::Entry;
+use crate::run::{Entry, Upcoming};
 use crate::virtual_time::{MAX_TURN, VirtualTime, steps};
 use crate::window::Window;
 use crate::{Class, GateKey, Timestamp};
@@ -161,6 +161,11 @@ impl Gate {
         let mut then = self.virtual_time;
         then.advance(self.last_cost, self.ready.total());
         self.ready.pick(&then)
+    }
+
+    /// The first lane of a weight, and those that will be.
+    pub(crate) fn upcoming(&self, weight: u32) -> Option<(u32, Upcoming)> {
+        self.ready.upcoming(weight)
     }
 
     pub(crate) const fn has_ready(&self) -> bool {

@@ -15,6 +15,7 @@ use crate::{
     Ticket, Timestamp, Weight,
 };
 
+mod ahead;
 mod choice;
 mod classes;
 mod forget;

@@ -6,7 +6,7 @@
 
 use std::cmp::Ordering;
 
-use crate::run::{Entry, Run};
+use crate::run::{Entry, Run, Upcoming};
 use crate::slab::NONE;
 use crate::virtual_time::VirtualTime;
 
@@ -107,6 +107,12 @@ impl Ready {
     pub(crate) fn retally(&mut self, weight: u32, entry: &Entry, served: i128) {
         self.remove(weight, entry);
         self.insert(weight, Entry { served, ..*entry });
+    }
+
+    /// The first lane of a weight, and those that will be.
+    pub(crate) fn upcoming(&self, weight: u32) -> Option<(u32, Upcoming)> {
+        let at = self.find(weight).ok()?;
+        Some((self.heads[at].lane, self.rests[at].upcoming()))
     }
 
     fn clear_away(&mut self) {

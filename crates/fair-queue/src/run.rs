@@ -10,6 +10,13 @@ pub(crate) struct Entry {
     pub(crate) lane: u32,
 }
 
+/// Lanes that will be the first of their weight before long, if nothing changes; `NONE` where there is none.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Upcoming {
+    pub(crate) next: [u32; 2],
+    pub(crate) later: [u32; 2],
+}
+
 /// How far from the end of the row an entry is put in before the tree is asked.
 const NEAR: usize = 8;
 /// Gaps in the row that are not worth closing up.
@@ -80,6 +87,15 @@ impl Run {
         let first = self.row.pop_front();
         self.drop_gaps();
         first
+    }
+
+    /// Who comes next and who comes later, of the row and of those out of order.
+    pub(crate) fn upcoming(&self) -> Upcoming {
+        let lane = |entry: Option<&Entry>| entry.map_or(NONE, |entry| entry.lane);
+        Upcoming {
+            next: [lane(self.row.front()), lane(self.stray.as_ref())],
+            later: [lane(self.row.get(2)), lane(self.tree.iter().nth(1))],
+        }
     }
 
     fn remove_stray(&mut self, entry: &Entry) {

@@ -222,6 +222,7 @@ impl FairQueue {
             self.grants.charge(grant, charged_at);
             self.waiters[waiter].wants.as_mut_slice()[at].kept = false;
         }
+        self.look_ahead(place, lane);
         self.settle_debts(place);
         let granted = &mut self.waiters[waiter];
         granted.grant = grant;

@@ -71,6 +71,7 @@ mod tests {
             readme: None,
             publish: None,
             dependencies: Vec::new(),
+            features: std::collections::BTreeMap::new(),
             targets: benches.iter().map(target).collect(),
         }
     }

@@ -15,6 +15,7 @@ const STEPS: &[Step] = &[
     ("tidy", tidy::run),
     ("deny", deny),
     ("clippy", clippy),
+    ("features", features),
     ("documentation", documentation),
     ("test", test::run),
 ];
@@ -46,6 +47,24 @@ fn format(workspace: &Workspace) -> anyhow::Result<()> {
 fn clippy(workspace: &Workspace) -> anyhow::Result<()> {
     let arguments = ["clippy", "--workspace", "--all-features", "--all-targets", "--", "-D", "warnings"];
     process::run(process::cargo(arguments).current_dir(&workspace.root))
+}
+
+/// Each crate that may be published, by itself, with none of its features and with each alone: others take one crate with
+/// what they need, where nothing that the rest of the workspace turns on comes to its help.
+fn features(workspace: &Workspace) -> anyhow::Result<()> {
+    for package in workspace.packages.iter().filter(|package| package.is_published()) {
+        let without = ["clippy", "--quiet", "--lib", "--no-default-features", "--package", &package.name];
+        let alone = package.features.keys().filter(|feature| *feature != "default").map(Some);
+        for feature in std::iter::once(None).chain(alone) {
+            let mut check = process::cargo(without);
+            if let Some(feature) = feature {
+                check.args(["--features", feature]);
+            }
+            check.args(["--", "-D", "warnings"]);
+            process::run(check.current_dir(&workspace.root))?;
+        }
+    }
+    Ok(())
 }
 
 fn documentation(workspace: &Workspace) -> anyhow::Result<()> {

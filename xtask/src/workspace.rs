@@ -1,6 +1,7 @@
 //! What cargo says about this workspace.
 
 use std::{
+    collections::BTreeMap,
     env,
     path::{Path, PathBuf},
     process::{Command, Stdio},
@@ -32,6 +33,8 @@ pub(crate) struct Package {
     /// The registries it may be published to: none given means any, an empty list none.
     pub(crate) publish: Option<Vec<String>>,
     pub(crate) dependencies: Vec<Dependency>,
+    /// Each with what it turns on.
+    pub(crate) features: BTreeMap<String, Vec<String>>,
     pub(crate) targets: Vec<Target>,
 }
 

@@ -1,6 +1,7 @@
 //! What is accepted and hardly meant.
 
 mod nobody;
+mod room;
 mod waiting;
 
 use std::collections::{BTreeSet, HashSet};
@@ -17,6 +18,8 @@ use crate::{
 /// Looks for what has no effect, or another than it seems. `written`: the secrets that the file gives itself.
 pub(crate) fn warnings(config: &GatewayConfig, root: &Node, written: &Written) -> Vec<Diagnostic> {
     let mut watch = Watch { config, root, found: Vec::new() };
+    watch.room_for_bodies();
+    watch.room_for_buckets();
     watch.backends();
     watch.keys();
     watch.limits();

@@ -232,7 +232,7 @@ fn fault(error: &ForwardError) -> Fault {
         ForwardError::Unavailable { .. } => Fault::BackendUnavailable,
         ForwardError::Timeout { .. } => Fault::BackendTimeout,
         ForwardError::ExceedsLimit => {
-            Fault::ExceedsLimit { limit_type: Dimension::Backend, class: Class::Requests }
+            Fault::ExceedsLimit { limit_type: Dimension::Backend, class: Class::Requests, excess: None }
         }
         ForwardError::StoreUnavailable(_) => Fault::StoreUnavailable,
     }

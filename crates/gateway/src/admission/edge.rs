@@ -92,8 +92,9 @@ fn passed(charges: &Charges, decision: &Decision) -> Result<Passed, Box<Refused>
             }))
         }
         Decision::Impossible(impossible) => {
-            let limit_type = limit_type(charges, impossible.exceeding().first().copied());
-            let fault = Fault::ExceedsLimit { limit_type, class: Class::Requests };
+            let at = impossible.exceeding().first().copied();
+            let (limit_type, excess) = (limit_type(charges, at), at.and_then(|at| charges.excess(at)));
+            let fault = Fault::ExceedsLimit { limit_type, class: Class::Requests, excess };
             Err(Box::new(Refused { fault, quotas: Quotas::default() }))
         }
     }

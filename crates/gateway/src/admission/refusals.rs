@@ -117,7 +117,8 @@ fn limited(ask: &Ask, binding: usize, retry_after: Duration, balances: &Balances
 pub(super) fn exceeds(ask: &Ask, charges: &[usize]) -> Box<Refused> {
     let at = charges.first().copied().unwrap_or_default();
     let limit_type = ask.charges.dimension(at).unwrap_or(Dimension::Model);
-    fault(ask, Fault::ExceedsLimit { limit_type, class: ask.charges.class(at) })
+    let (class, excess) = (ask.charges.class(at), ask.charges.excess(at));
+    fault(ask, Fault::ExceedsLimit { limit_type, class, excess })
 }
 
 /// Anything else; of the quotas only the edge's is known.

@@ -49,6 +49,15 @@ impl Dialect {
     }
 }
 
+/// How much is asked of a bucket, and how much it ever holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Excess {
+    /// What the request is charged.
+    pub asked: u64,
+    /// The bucket's capacity, which is less.
+    pub most: u64,
+}
+
 /// Why a request is answered by the gateway itself and not by a backend.
 #[derive(Clone, Debug)]
 pub enum Fault {
@@ -89,6 +98,8 @@ pub enum Fault {
         limit_type: Dimension,
         /// What it counts.
         class: Class,
+        /// By how much, where that is known.
+        excess: Option<Excess>,
     },
     /// Every backend that could serve this is at its own limit.
     BackendsExhausted {
@@ -260,10 +271,17 @@ impl Fault {
                 "The request's body must be sent without a content encoding.".to_owned()
             }
             Self::RateLimited(limited) => limited.message(),
-            Self::ExceedsLimit { limit_type, class } => format!(
-                "The request asks for more {class} than its {} limit ever allows at once.",
-                limit_type.as_str()
-            ),
+            Self::ExceedsLimit { limit_type, class, excess } => {
+                let limit = limit_type.as_str();
+                match excess {
+                    Some(Excess { asked, most }) => format!(
+                        "The request asks for {asked} {class} at once, and its {limit} limit never allows more than {most}."
+                    ),
+                    None => format!(
+                        "The request asks for more {class} than its {limit} limit ever allows at once."
+                    ),
+                }
+            }
             Self::BackendsExhausted { .. } => {
                 "Every backend for this model is at its own rate limit.".to_owned()
             }

@@ -86,7 +86,8 @@ fn a_refusal_of_deferral_tells_its_tokens_and_the_wait() {
 
 #[test]
 fn what_can_never_pass_is_not_retried() {
-    let fault = Fault::ExceedsLimit { limit_type: Dimension::Team, class: Class::Tokens };
+    let excess = Some(Excess { asked: 5_000, most: 140 });
+    let fault = Fault::ExceedsLimit { limit_type: Dimension::Team, class: Class::Tokens, excess };
     let (parts, body) = rendered(&fault, Dialect::OpenAi);
     assert_eq!(body["error"]["type"], "tokens");
     assert_eq!(parts.status, 429);

@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 
 use super::PeriodQuota;
 use crate::{
-    answer::{QuotaStatus, Quotas, is_smaller_share},
+    answer::{Excess, QuotaStatus, Quotas, is_smaller_share},
     dimension::{Dimension, class_of},
 };
 
@@ -79,6 +79,12 @@ impl Charges {
     #[must_use]
     pub fn exceeding(&self) -> Option<usize> {
         self.0.iter().position(|charge| charge.cost > charge.quota.capacity())
+    }
+
+    /// What the charge at this position asks, and what its bucket ever holds.
+    #[must_use]
+    pub fn excess(&self, at: usize) -> Option<Excess> {
+        self.0.get(at).map(|charge| Excess { asked: charge.cost, most: charge.quota.capacity() })
     }
 
     /// What the smallest of its buckets of tokens ever holds, if tokens are charged.

@@ -90,7 +90,7 @@ async fn what_never_fits_is_told_so_without_asking_and_before_any_bound() {
         let calls = house.far.as_ref().map(|far| far.calls());
         // One hold is all there is, and somebody waits at the gate.
         let refused = house.admit(house.ask(2, reservation(600, 401))).await.unwrap_err();
-        let Fault::ExceedsLimit { limit_type, class } = refused.fault else { panic!("{refused:?}") };
+        let Fault::ExceedsLimit { limit_type, class, .. } = refused.fault else { panic!("{refused:?}") };
         assert_eq!((limit_type, class), (Dimension::Team, Class::Tokens));
         assert_eq!(house.far.as_ref().map(|far| far.calls()), calls);
         let impossible =

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{
     BUDGET,
-    api::{Api, PROMPT},
+    api::{Api, CAP, PROMPT},
     ask, with_budget,
 };
 use crate::support::{assert_refused_anthropic, assert_retry, people};
@@ -87,6 +87,11 @@ async fn what_never_fits_is_not_to_be_tried_again() {
     assert_eq!(answer.header("x-should-retry"), "false");
     assert_eq!((answer.header("retry-after"), answer.header("retry-after-ms")), ("", ""));
     assert_eq!((answer.limit_type().as_str(), &answer.error()["type"]), ("team", &json!("tokens")));
+    let (asked, most) = (PROMPT + CAP, 140);
+    let message = format!(
+        "The request asks for {asked} tokens at once, and its team limit never allows more than {most}."
+    );
+    assert_eq!(answer.error()["message"], message);
 
     let answer = gateway.call(ask(Api::Messages, false)).await;
     assert_refused_anthropic(&answer, 429, "rate_limit_error", "request_exceeds_limit");

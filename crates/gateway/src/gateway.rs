@@ -70,7 +70,7 @@ impl Gateway {
         let foundation = Foundation::lay(config)?;
         let stack = Stack::new(assemble(config, &foundation, None)?);
         let activity = Activity::new();
-        let state = Arc::new(AdminState::new(stack.clone(), exporter, config));
+        let state = Arc::new(AdminState::new(stack.clone(), activity.clone(), exporter, config));
         let listen = |address| edge::bind(address).map_err(|source| StartError::Listen { address, source });
         let admin = match config.server.admin_listen {
             Some(address) => Some((listen(address)?, Admin::new(Arc::clone(&state)))),

@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::support::{alice, bob, people};
 
 /// Name, type and labels of everything that is there from the start or after one request of each kind.
-const METRICS: [(&str, &str, &[&str]); 20] = [
+const METRICS: [(&str, &str, &[&str]); 22] = [
     ("rate_limit_fair_queue_depth", "gauge", &[]),
     ("rate_limit_fair_queue_tenants", "gauge", &[]),
     ("rate_limit_fair_queue_wait_seconds", "histogram", &["tenant_dimension"]),
@@ -24,6 +24,8 @@ const METRICS: [(&str, &str, &[&str]); 20] = [
     ("http_requests_total", "counter", &["method", "route", "status"]),
     ("http_request_duration_seconds", "histogram", &["route"]),
     ("http_first_byte_seconds", "histogram", &["route"]),
+    ("http_connections", "gauge", &[]),
+    ("http_connections_refused_total", "counter", &[]),
     ("backend_requests_total", "counter", &["backend", "status"]),
     ("backend_up", "gauge", &["backend"]),
     ("config_reloads_total", "counter", &["result"]),

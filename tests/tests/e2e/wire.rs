@@ -116,7 +116,11 @@ async fn one_client_has_so_many_connections_and_no_more() {
     let mut third = gateway.client().raw().await;
     assert_eq!(third.rest().await, "", "closed, and not answered");
     let another = Some([127, 0, 0, 2].into());
-    assert_eq!(gateway.client().connect(another).await.call(Call::chat("m")).await.status, 200);
+    let mut another = gateway.client().connect(another).await;
+    assert_eq!(another.call(Call::chat("m")).await.status, 200);
+    let metrics = gateway.metrics().await;
+    assert_eq!(metrics.value("http_connections", &[]), Some(3.0));
+    assert_eq!(metrics.value("http_connections_refused_total", &[]), Some(1.0));
     drop(first);
     // Its end is noticed when it is; until then a newcomer may still be turned away.
     fairlane_tests::wait::until("a place for a connection", async || {

@@ -28,12 +28,13 @@ use serde_json::{Value, json};
 use subtle::ConstantTimeEq as _;
 use tower::ServiceExt as _;
 
-use crate::{body::Body, stack::Stack, telemetry::Exporter};
+use crate::{body::Body, edge::Activity, stack::Stack, telemetry::Exporter};
 
 /// What the admin plane shows.
 #[derive(Debug)]
 pub struct AdminState {
     stack: Stack,
+    activity: Activity,
     exporter: Exporter,
     shown: ArcSwap<Shown>,
     draining: AtomicBool,
@@ -54,11 +55,12 @@ impl Shown {
 }
 
 impl AdminState {
-    /// Shows a stack, its metrics and its configuration.
+    /// Shows a stack, what goes on at the edge before it, its metrics and its configuration.
     #[must_use]
-    pub fn new(stack: Stack, exporter: Exporter, config: &Validated) -> Self {
+    pub fn new(stack: Stack, activity: Activity, exporter: Exporter, config: &Validated) -> Self {
         Self {
             stack,
+            activity,
             exporter,
             shown: ArcSwap::from_pointee(Shown::of(config)),
             draining: AtomicBool::new(false),
@@ -77,7 +79,9 @@ impl AdminState {
 
     /// Refreshes what is measured rather than counted.
     pub fn upkeep(&self) {
-        self.stack.parts().limiter.upkeep();
+        let parts = self.stack.parts();
+        parts.limiter.upkeep();
+        parts.telemetry.connections(self.activity.connections(), self.activity.refused());
         self.exporter.run_upkeep();
     }
 }

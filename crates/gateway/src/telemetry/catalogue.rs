@@ -209,6 +209,20 @@ pub const METRICS: &[Metric] = &[
         "What a caller waits before anything comes, being held included.",
     ),
     metric(
+        "http_connections",
+        Gauge,
+        &[],
+        "Connections open on the data plane now.",
+        "Near `server.max_connections` more wait in the listen queue: raise the bound.",
+    ),
+    metric(
+        "http_connections_refused_total",
+        Counter,
+        &[],
+        "Connections closed at once, because their client had `server.max_connections_per_client` open.",
+        "A proxy in front counts as one client unless it is among `server.trusted_proxies`; otherwise a client leaks connections, or needs a higher bound.",
+    ),
+    metric(
         "backend_requests_total",
         Counter,
         &["backend", "status"],

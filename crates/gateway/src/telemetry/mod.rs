@@ -62,6 +62,8 @@ pub struct Telemetry {
     pub tokens: TokenMetrics,
     buckets: Gauge,
     overflow: Counter,
+    connections: Gauge,
+    connections_refused: Counter,
     routes: Vec<RouteMetrics>,
 }
 
@@ -148,6 +150,8 @@ impl Telemetry {
             tokens: TokenMetrics::new(),
             buckets: gauge!("rate_limit_buckets"),
             overflow: counter!("rate_limit_overflow_total"),
+            connections: gauge!("http_connections"),
+            connections_refused: counter!("http_connections_refused_total"),
             routes: routes.into_iter().chain([UNKNOWN_ROUTE]).map(RouteMetrics::new).collect(),
         }
     }
@@ -183,6 +187,13 @@ impl Telemetry {
         if let Some(route) = self.routes.get(route) {
             route.ended(after);
         }
+    }
+
+    /// Notes how many connections are open, and how many have been refused so far.
+    pub fn connections(&self, open: usize, refused: u64) {
+        #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
+        self.connections.set(open as f64);
+        self.connections_refused.absolute(refused);
     }
 
     /// Notes what the memory store holds, and how often it had to share a bucket.

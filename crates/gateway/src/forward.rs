@@ -38,6 +38,8 @@ pub(crate) struct Understood {
     /// What it asks of admission; taken when it is asked.
     pub(crate) ask: Option<Box<Ask>>,
     pub(crate) body: Bytes,
+    /// The body came in several pieces, and is in memory of its own.
+    pub(crate) is_joined: bool,
     pub(crate) reading: Reading,
     pub(crate) api: Api,
     pub(crate) peer: IpAddr,
@@ -120,7 +122,7 @@ fn forward(
     request: Request<Box<Understood>>,
 ) -> impl Future<Output = Result<Response<Body>, Infallible>> + Send {
     let (http::request::Parts { method, uri, mut headers, .. }, understood) = request.into_parts();
-    let Understood { body: bytes, reading, api, peer, arrived, id, dialect, is_exempt, ask: _ } = *understood;
+    let Understood { body: bytes, reading, api, peer, arrived, id, dialect, is_exempt, .. } = *understood;
     let uri = uri.into_parts();
     let (mut body, mut hide_usage) = (None, false);
     let tokens = permit.reservation().map(|reservation| reservation.total);

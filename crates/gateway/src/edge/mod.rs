@@ -57,6 +57,7 @@ pub use self::activity::Activity;
 pub use self::connection::Connection;
 pub use self::listen::bind;
 pub use self::read_body::{BodyError, Pace, read_body};
+pub(crate) use self::read_body::{Whole, read_whole};
 pub use self::room::Room;
 pub use self::serve::serve;
 pub use self::settings::{EdgeSettings, EdgeTimeouts};

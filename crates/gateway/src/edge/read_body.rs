@@ -76,6 +76,28 @@ where
     B: Body<Data = Bytes>,
     B::Error: Into<BoxError>,
 {
+    read_whole(body, max_bytes, pace, room).await.map(|whole| whole.bytes)
+}
+
+/// A body that was read.
+#[derive(Debug)]
+pub(crate) struct Whole {
+    pub(crate) bytes: Bytes,
+    /// It came in several pieces: it is in memory of its own, which is taken of the room, and refers to nothing else.
+    pub(crate) is_joined: bool,
+}
+
+/// The same, and tells whose memory the body is in.
+pub(crate) async fn read_whole<B>(
+    body: B,
+    max_bytes: usize,
+    pace: impl Into<Pace>,
+    room: &Room,
+) -> Result<Whole, BodyError>
+where
+    B: Body<Data = Bytes>,
+    B::Error: Into<BoxError>,
+{
     let claimed = body.size_hint();
     if claimed.lower() > max_bytes as u64 {
         return Err(BodyError::TooLarge { max_bytes });
@@ -163,11 +185,12 @@ impl Gathered {
         Ok(())
     }
 
-    fn finish(self) -> Bytes {
+    fn finish(self) -> Whole {
         if self.joined.is_empty() {
-            return self.first;
+            return Whole { bytes: self.first, is_joined: false };
         }
-        Bytes::from_owner(Joined { body: self.joined, _taken: self.taken })
+        let joined = Joined { body: self.joined, _taken: self.taken };
+        Whole { bytes: Bytes::from_owner(joined), is_joined: true }
     }
 }
 

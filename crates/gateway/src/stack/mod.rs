@@ -21,7 +21,6 @@ mod caller;
 use std::{convert::Infallible, future::Future, net::IpAddr, pin::Pin, sync::Arc};
 
 use arc_swap::ArcSwap;
-use bytes::Bytes;
 use fairlane_identity::{Identity, client_address};
 use http::{HeaderValue, Method, Request, Response, Version};
 use http_body::Body as _;
@@ -35,7 +34,7 @@ use crate::{
     answer::{Dialect, Fault, QuotaStatus},
     assemble::Parts,
     body::Body,
-    edge::{self, BodyError, Connection, Pace},
+    edge::{self, BodyError, Connection, Pace, Whole},
     forward::{Backends, Forward, FromUnderstood, Understood},
     request::{self, Api, Kind, Reading},
     trace,
@@ -196,11 +195,11 @@ impl Shared {
         mut body: Incoming,
         exchange: &Exchange,
         entered: &Entered,
-    ) -> Result<(Bytes, Reading), Unread> {
+    ) -> Result<(Whole, Reading), Unread> {
         let bounds = self.parts.body;
         // A drip that always makes progress must still come to an end.
         let pace = Pace { progress: bounds.progress, until: Some(exchange.arrived + bounds.total) };
-        let read = edge::read_body(&mut body, bounds.max_bytes, pace, &self.parts.room).await;
+        let read = edge::read_whole(&mut body, bounds.max_bytes, pace, &self.parts.room).await;
         // A stream that breaks has been reset, most often by its caller, and takes no answer. A reset without an error even
         // looks like the end of the body, which then is not whole.
         let is_reset = head.version == Version::HTTP_2
@@ -213,14 +212,14 @@ impl Shared {
         if let Some(connection) = head.extensions.get::<Connection>() {
             connection.body_was_read();
         }
-        let reading = request::read(entered.kind, &head.headers, &body, self.counting(entered)).await?;
+        let reading = request::read(entered.kind, &head.headers, &body.bytes, self.counting(entered)).await?;
         Ok((body, reading))
     }
 
     /// What is asked of admission and of a backend, if the key may ask it and somebody serves it.
     fn understand(
         &self,
-        body: Bytes,
+        body: Whole,
         reading: Reading,
         exchange: &Exchange,
         entered: Entered,
@@ -228,8 +227,9 @@ impl Shared {
         let Entered { passed, identity, api, .. } = entered;
         self.may_use(identity.as_deref(), reading.model.as_deref()).map_err(early(passed.quota))?;
         Ok(Box::new(Understood {
-            ask: Some(Box::new(self.ask(identity.as_deref(), passed, &reading, &body, exchange))),
-            body,
+            ask: Some(Box::new(self.ask(identity.as_deref(), passed, &reading, &body.bytes, exchange))),
+            body: body.bytes,
+            is_joined: body.is_joined,
             reading,
             api,
             peer: exchange.peer,

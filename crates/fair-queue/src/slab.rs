@@ -48,6 +48,9 @@ impl<T: Default> Slab<T> {
     /// Has a value fetched from memory by the time it is read, and goes on meanwhile: its first line of the processor's
     /// cache and its last. The processor fetches lines in pairs, so that hardly one is left out. `NONE` fetches nothing.
     pub(crate) fn prefetch(&self, place: u32) {
+        if place == NONE {
+            return;
+        }
         prefetch_index(&self.places, place as usize);
         prefetch_index(&self.places, place as usize + 1);
     }

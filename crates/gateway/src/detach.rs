@@ -55,7 +55,7 @@ mod tests {
     use crate::{
         answer::Dialect,
         body::BoxError,
-        edge::{Room, read_whole},
+        edge::{Room, read_body},
         request::{Api, Reading},
     };
 
@@ -64,7 +64,7 @@ mod tests {
         let pieces =
             pieces.iter().map(|piece| Ok::<_, BoxError>(Frame::data(Bytes::from_static(piece.as_bytes()))));
         let body = StreamBody::new(stream::iter(pieces.collect::<Vec<_>>()));
-        let body = read_whole(body, 1_000, Duration::from_secs(1), room).await.unwrap();
+        let body = read_body(body, 1_000, Duration::from_secs(1), room).await.unwrap();
         Request::new(Box::new(Understood {
             ask: None,
             body: body.bytes,

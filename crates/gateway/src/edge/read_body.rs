@@ -48,6 +48,15 @@ impl From<Duration> for Pace {
     }
 }
 
+/// A body that was read.
+#[derive(Debug)]
+pub struct Whole {
+    /// The body.
+    pub bytes: Bytes,
+    /// It came in several pieces: it is in memory of its own, which is taken of the room, and refers to nothing else.
+    pub is_joined: bool,
+}
+
 /// Reads `body` to its end and returns it.
 ///
 /// A body that came in one piece is returned as it came, without a copy. Memory grows with what has arrived,
@@ -67,28 +76,6 @@ impl From<Duration> for Pace {
 /// Dropping the future drops the body: what was read is lost, and the connection closes after the answer unless
 /// the rest had arrived.
 pub async fn read_body<B>(
-    body: B,
-    max_bytes: usize,
-    pace: impl Into<Pace>,
-    room: &Room,
-) -> Result<Bytes, BodyError>
-where
-    B: Body<Data = Bytes>,
-    B::Error: Into<BoxError>,
-{
-    read_whole(body, max_bytes, pace, room).await.map(|whole| whole.bytes)
-}
-
-/// A body that was read.
-#[derive(Debug)]
-pub(crate) struct Whole {
-    pub(crate) bytes: Bytes,
-    /// It came in several pieces: it is in memory of its own, which is taken of the room, and refers to nothing else.
-    pub(crate) is_joined: bool,
-}
-
-/// The same, and tells whose memory the body is in.
-pub(crate) async fn read_whole<B>(
     body: B,
     max_bytes: usize,
     pace: impl Into<Pace>,

@@ -199,7 +199,7 @@ impl Shared {
         let bounds = self.parts.body;
         // A drip that always makes progress must still come to an end.
         let pace = Pace { progress: bounds.progress, until: Some(exchange.arrived + bounds.total) };
-        let read = edge::read_whole(&mut body, bounds.max_bytes, pace, &self.parts.room).await;
+        let read = edge::read_body(&mut body, bounds.max_bytes, pace, &self.parts.room).await;
         // A stream that breaks has been reset, most often by its caller, and takes no answer. A reset without an error even
         // looks like the end of the body, which then is not whole.
         let is_reset = head.version == Version::HTTP_2

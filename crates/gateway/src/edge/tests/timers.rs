@@ -152,7 +152,7 @@ async fn half_a_head_behind_a_request_in_flight_is_due_once_that_is_answered() {
 async fn half_a_body_is_given_up_after_the_progress_time_from_its_last_byte() {
     let (mut client, _, _) = pipe(service_fn(async |request: Request<Incoming>| {
         Ok(match read_body(request.into_body(), 1000, TIMEOUTS.body_progress, &Room::new(usize::MAX)).await {
-            Ok(body) => text(200, format!("{} bytes", body.len())),
+            Ok(body) => text(200, format!("{} bytes", body.bytes.len())),
             Err(error) => text(408, error.to_string()),
         })
     }));

@@ -38,7 +38,7 @@ fn waiting(seen: Arc<Seen>) -> impl Serves {
                 released.as_mut().poll(context)
             })
             .await;
-            Ok(text(200, body.len().to_string()))
+            Ok(text(200, body.bytes.len().to_string()))
         }
     })
 }
